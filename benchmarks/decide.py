@@ -20,7 +20,7 @@ import numpy as np
 from fedsim.common.errors import TimeIsOverError
 from fedsim.scenario import Scenario
 from fedsim.trials.decide import decide
-from fedsim.trials.decision import MATTERS, UNDECIDED, chosen, compared
+from fedsim.trials.decision import MATTERS, UNDECIDED, judge_settings
 from fedsim.trials.executors import Backend
 from fedsim.trials.store import write_run_results
 from fedsim.trials.trials import Trials
@@ -107,8 +107,8 @@ def found_in(
             raise TimeIsOverError("no more is asked")
 
     decide(scenario, folder / f"case-{number}", backend, job=job, answered=answered)
-    answer = answers["coarse" if coarse else "full"]
-    comparison, choice = compared(answer), chosen(answer)
+    judged = judge_settings(answers["coarse" if coarse else "full"])
+    comparison, choice = judged.contrast, judged.choice
     open_ = [comparison.best, *comparison.rows(*UNDECIDED)]
     best = np.flatnonzero(case.least == case.least.min()).tolist()
     worse = np.inf if choice is None else case.least[choice] / case.least.min() - 1.0

@@ -29,6 +29,39 @@ def student_below(t: ArrayLike, degrees: Floats) -> Floats:
     return np.asarray(beta_below(degrees / 2, degrees / 2, 2 * np.arcsinh(np.divide(t, np.sqrt(degrees)))))
 
 
+def spans_of(values: Floats, at: Floats, cycles: int = 0, number: int = 20) -> Floats | None:
+    """Return the means of values in spans of equal length, in order, without what they repeat in each cycle.
+
+    `at`, in [0, 1), is where each value stands in a window of so many whole `cycles`, such as days; spans of these
+    that do not have values in all of them are left out. None if there are fewer values than spans, or none is left.
+    """
+    parts = max(1, number // max(cycles, 1)) * max(cycles, 1)
+    place = (at * parts if cycles else np.arange(len(values)) * parts / max(len(values), 1)).astype(np.int64)
+    many = np.bincount(place, minlength=parts)
+    if len(values) < parts or (cycles < 2 and not many.all()):
+        return None
+    means = np.bincount(place, values, parts) / np.maximum(many, 1)
+    if cycles < 2:
+        return np.asarray(means)
+    folded = means.reshape(cycles, -1)[:, many.reshape(cycles, -1).all(axis=0)]
+    if not folded.size:
+        return None
+    # What is taken off is the mean of the cycles themselves, which makes them look more alike.
+    return np.asarray(means.mean() + ((folded - folded.mean(axis=0)) * math.sqrt(cycles / (cycles - 1))).ravel())
+
+
+def independent(values: Floats) -> Floats:
+    """Return how many independent values know as much of the mean of each row of values, (rows, values), in order.
+
+    Neighbours have the correlation r of a first-order autoregression, corrected for its bias of (1 + 3 r) / n, so that
+    n values know as much as n (1 - r) / (1 + r).
+    """
+    number, away = values.shape[1], values - values.mean(axis=1, keepdims=True)
+    r = (away[:, 1:] * away[:, :-1]).sum(axis=1) / np.maximum(np.square(away).sum(axis=1), 1e-300)
+    r = np.clip(r + (1.0 + 3.0 * r) / number, 0.0, 1.0 - 1.0 / number)
+    return np.asarray(number * (1.0 - r) / (1.0 + r))
+
+
 def half_width(standard_error: float, n: int) -> float:
     """Return half of the 95 % interval of a mean of `n` values, such as batch means, from its standard error."""
     return float(student_quantile(n) * standard_error)

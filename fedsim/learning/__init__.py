@@ -10,7 +10,7 @@ from fedsim.learning.optimizers.fedavg import FedAvg
 from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, Optimizer
 from fedsim.learning.problems import PROBLEMS
 from fedsim.learning.problems.problem import Problem
-from fedsim.learning.run_figures import biases, has_converged, summarise
+from fedsim.learning.run_figures import biases, has_converged, last_half, summarise
 from fedsim.learning.server_updates import SERVER_UPDATES
 from fedsim.learning.train import Course, Trained, replay, replay_together
 from fedsim.measure.contributions import pulls
@@ -35,6 +35,7 @@ __all__ = [
     "check_optimizer",
     "frequencies",
     "has_converged",
+    "last_half",
     "problem_size",
     "pulls",
     "replay",

@@ -6,7 +6,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from fedsim.common.arrays import Floats, Ints
+from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.intervals import independent, spans_of, student_quantile
 from fedsim.learning.failures import LearningError, as_floats_of_shape, reraise_as_learning_error
 from fedsim.learning.optimizers.optimizer import Foreseeable, LongRun, Optimizer
 from fedsim.learning.problems.problem import Problem, Solved
@@ -19,50 +20,79 @@ CONVERGED_DRIFT: Final = 0.0025
 # A run that has hardly begun drifts little too, but much of its descent is late. In the learning figures of
 # scenarios/paper at most 0.8 % is so late; 5 % leaves room for noise.
 CONVERGED_DESCENT: Final = 0.05
+INDEPENDENT: Final = 8  # values that a test of means of spans takes
 
 
-def summarise(learning: pl.DataFrame) -> dict[str, float]:
+def last_half(steps: Ints, closed_s: Floats, cycle_s: float | None = None) -> tuple[Bools, int]:
+    """Return which rows of an optimizer are of its last half, and of how many whole cycles that is, 0 without any.
+
+    Where losses may repeat what happens in each cycle, such as a day, these are whole ones: about half of the run.
+    """
+    cycles = int(float(closed_s.max()) / cycle_s / 2 + 0.5) if cycle_s and len(closed_s) else 0
+    if cycle_s and cycles > 1:
+        return closed_s > closed_s.max() - cycles * cycle_s, cycles
+    return 2 * steps > steps.max(initial=0), 0
+
+
+def summarise(learning: pl.DataFrame, cycle_s: float | None = None) -> dict[str, float]:
     """Return the figures ``learning.NAME.FIGURE`` of each optimizer, in the order of the table.
 
     With s = round + 1 server steps before a row of the table, and T before the optimizer's last, its last half is the
     rows with T/2 < s <= T, its third quarter those with s <= 3T/4, and its fourth the others, of mean losses m_3 and
-    m_4; m_0 is the loss of the initial model. A figure is NaN after divergence, or if its part of the run has no row::
+    m_4; m_0 is the loss of the initial model. Where losses repeat what happens in every `cycle_s`, such as a day, the
+    last half is that of `last_half`, and its quarters are halves of that by time. A figure is NaN after divergence, or
+    if its part of the run has no row::
 
         loss, grad_norm, accuracy   means over the last half, accuracy if the problem evaluates it
         final_loss                  in the last row
         drift                       (m_3 - m_4) / abs(m_3)
         late_descent                (m_3 - m_4) / (m_0 - m_4), NaN without a descent
         moved                       1 if a row has another loss than the initial model, else 0
-        converged                   1 if it moved and `has_converged` says so, else 0
+        converged                   1 if it moved and `has_converged` says so, or m_3 and m_4 differ by no more than
+                                    losses fluctuate and the late descent is as small, else 0
         diverged                    1 if a model or loss was not finite, else 0
         diverged_round              the round after which that was first seen, where it was
     """
     figures: dict[str, float] = {}
     steps = learning["round"].to_numpy() + 1
     names = learning["optimizer"].to_numpy()
-    loss = learning["loss"].to_numpy()
+    loss, closed_s = learning["loss"].to_numpy(), learning["closed_s"].to_numpy()
     means = [column for column in ("loss", "grad_norm", "accuracy") if column in learning.columns]
     for name in learning["optimizer"].unique(maintain_order=True):
-        rows = names == name
-        total = steps[rows].max()
-        late, last_quarter = rows & (2 * steps > total), rows & (4 * steps > 3 * total)
-        third, fourth = _mean(loss[late & ~last_quarter]), _mean(loss[last_quarter])
+        rows = np.flatnonzero(names == name)
+        half, cycles = last_half(steps[rows], closed_s[rows], cycle_s)
+        late, length = rows[half], cycles * (cycle_s or 0.0)
+        at = 1 - (closed_s[rows[-1]] - closed_s[late]) / length if cycles else np.zeros(len(late))
+        last = at > 0.5 if cycles else 4 * steps[late] > 3 * steps[rows].max()
+        third, fourth = _mean(loss[late[~last]]), _mean(loss[late[last]])
         drift = (third - fourth) / abs(third) if third else 0.0
         descent = loss[rows][0] - fourth
         late_descent = (third - fourth) / descent if descent > 0 else float("nan")
         moved = bool((loss[rows] != loss[rows][0]).any())
+        rests = has_converged(drift, late_descent)
+        if not rests and not late_descent > CONVERGED_DESCENT and np.isfinite(loss[late]).all():
+            rests = _only_fluctuates(spans_of(loss[late], np.minimum(at, 1 - 1e-9), cycles))
         figures |= {f"learning.{name}.{column}": _mean(learning[column].to_numpy()[late]) for column in means}
         figures |= {
             f"learning.{name}.final_loss": float(loss[rows][-1]),
             f"learning.{name}.drift": drift,
             f"learning.{name}.late_descent": float(late_descent),
             f"learning.{name}.moved": float(moved),
-            f"learning.{name}.converged": float(moved and has_converged(drift, late_descent)),
+            f"learning.{name}.converged": float(moved and rests),
             f"learning.{name}.diverged": float(not np.isfinite(loss[rows][-1])),
         }
         if not np.isfinite(loss[rows][-1]):
             figures[f"learning.{name}.diverged_round"] = float(steps[rows][-1] - 1)
     return figures
+
+
+def _only_fluctuates(spans: Floats | None) -> bool:
+    """Say whether mean losses of spans in order show no trend: whether their halves do not differ significantly."""
+    if spans is None or (values := float(independent(spans[None])[0])) < INDEPENDENT:
+        return False
+    first, second = np.array_split(spans, 2)
+    error = float(spans.std(ddof=1)) * np.sqrt(4 / values)
+    return bool(abs(first.mean() - second.mean()) <= student_quantile(values - 1) * error)
 
 
 def has_converged(drift: float, late_descent: float) -> bool:

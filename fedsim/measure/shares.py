@@ -1,6 +1,7 @@
 """Who takes part: the shares of groups, time zones and tenths of the clients, and one verdict on them and on the whole.
 
-At most 5 % of runs with equal chances are called biased: half of that is for the whole, and half for all its parts.
+At most 5 % of runs with equal chances are called biased: half of that is for the whole, and half for all its parts;
+of which trends over tenths in order, as Cochran and Armitage test them, have half where there are any.
 """
 
 import math
@@ -31,8 +32,10 @@ from fedsim.scenario import Scenario
 
 ROUNDING = 1e-9  # distances below are zero, written with the rounding errors of their sums
 _HOMES = ("group", "zone")
-WAYS = (*_HOMES, "weight", "speed", "availability")
+WAYS = (*_HOMES, "weight", "speed", "availability", "client")
 """Ways to part the clients, in the order in which the verdict looks at them."""
+ORDERED = ("speed", "availability")
+"""Those whose tenths are in order, so that a trend over them is tested too."""
 SHARES = pl.Schema(
     {
         "kind": pl.String,  # one of `WAYS`
@@ -67,10 +70,12 @@ BIAS = pl.Schema(
         "more_even": pl.Boolean,  # whether participation is more even than equal chances make it
         "visible": pl.Float64,  # the least TV that is significant four times in five
         "why": pl.String,  # why nothing is tested, where that is so
+        "trend": pl.String,  # the way whose tenths have a significant trend, the first one; null where none has
     }
 )
 """The series ``bias``, of one row."""
 _IN_TURN = {"cyclic", "age"}  # rules that take clients in turn, so that nothing is random where all are available
+_OF_ONE = math.sqrt(2 * math.pi)  # standard deviation of a normal share over its mean, by their TV
 _NOT_ALONE = {*_IN_TURN, "stratified"}  # rules whose rounds are not independent of each other
 
 
@@ -91,10 +96,11 @@ def judge_shares(
     """Return the series ``shares`` and ``bias`` of a run: its parts and the whole, judged together."""
     run = _Measured(scenario, clients, rounds, metrics, series)
     whole, complete = _whole(run), scenario.log is None or "clients" not in scenario.log.unknown
-    shares = [] if not complete else _shares(run, wide=whole["whole"], looking=whole["seen"] == "")
+    shares, trend = _shares(run, whole, looking=whole["seen"] == "") if complete else ([], None)
     tested = [row for row in shares if row["visible"] is not None]
     if whole["seen"] == "":
-        biased = whole["whole"] or any(row["significant"] for row in tested)
+        whole["trend"] = trend
+        biased = whole["whole"] or trend is not None or any(row["significant"] for row in tested)
         whole["seen"] = "BIAS" if biased else "ONCE" if run.counts.max() == 1 else "NONE"
         if whole["seen"] == "NONE" and whole["visible"] is None and not tested:
             whole["seen"] = "UNTESTED"
@@ -122,6 +128,8 @@ class _Measured:
         self.steady = scenario.always_available and scenario.server.selects_once
         rests = bool((clients["separation"] > 0).any() or (clients["cooldown_s"] > 0).any())
         capped = any(group.participations is not None for group in scenario.population)
+        # How long devices are available is recorded, and not by chance.
+        self.recorded = all(group.availability.kind == "trace" for group in scenario.population)
         # Rounds are independent of each other too.
         alone = scenario.server.selection.kind not in _NOT_ALONE
         self.bound = rests or capped
@@ -212,6 +220,8 @@ class _Parts:
         """Return the rows at which the verdict looks, and what it calls them: by weight and of tenths both ends."""
         if self.kind in _HOMES:
             return dict(enumerate(self.names))
+        if self.kind == "client":
+            return {}
         if self.kind == "weight":
             named = ("heaviest client", "lightest client") if self.noun == "client" else (self.names[0], self.names[-1])
             return dict(zip((0, len(self.names) - 1), named, strict=True))
@@ -263,22 +273,28 @@ def _ways(run: _Measured) -> Iterator[_Parts]:
     for kind, most, least in (("speed", "fastest", "slowest"), ("availability", "most available", "least available")):
         ratios = [of_reports(run.metrics, f"by_{kind}.{tenth}") for tenth in range(TENTH, 0, -1)]
         taken = np.array([each for each in ratios if each is not None]) / TENTH
-        if len(taken) == TENTH:
+        if len(taken) == TENTH and len(clients) >= 2 * TENTH:
             yield _Parts(kind, "tenth", _between(most, least, TENTH), np.full(TENTH, 1 / TENTH), taken)
+    if 1 < len(clients) < 2 * TENTH and classes is None:
+        yield rows(
+            "client", "client", (f"device {each}" for each in range(len(clients))), np.arange(len(clients)), None
+        )
 
 
 def _between(first: str, last: str, rows: int) -> tuple[str, ...]:
     return (first, *map(str, range(2, rows)), last)
 
 
-def _shares(run: _Measured, *, wide: bool, looking: bool) -> list[dict[str, Any]]:
-    """Judge all parts together, and return the rows of ``shares``."""
-    rows, looked = list[dict[str, Any]](), list[tuple[dict[str, Any], float, float]]()
+def _shares(run: _Measured, whole: Mapping[str, Any], *, looking: bool) -> tuple[list[dict[str, Any]], str | None]:
+    """Judge all parts together; return the rows of ``shares``, and the first way whose tenths have a trend."""
+    rows, looked, trends = list[dict[str, Any]](), list[tuple[dict[str, Any], float, float]](), dict[str, float]()
     ways = list(_ways(run))
     for way in ways:
-        draws, degrees = _draws(run, way, wide)
+        draws, degrees = _draws(run, way, whole["whole"])
         untold = way.kind == "weight" and not run.spans and not run.steady
         looks = {} if untold or not looking else way.looks()
+        if looks and way.kind in ORDERED and draws.all():
+            trends[way.kind] = _trend(way, float(draws[0]))
         for row, name in enumerate(way.names):
             size, share = float(way.sizes[row]), float(way.taken[row])
             entry = dict.fromkeys(SHARES) | {"kind": way.kind, "noun": way.noun, "name": name, "key": way.key(row)}
@@ -286,17 +302,29 @@ def _shares(run: _Measured, *, wide: bool, looking: bool) -> list[dict[str, Any]
             entry["theory"] = None if way.theory is None else float(way.theory[row])
             mean, far = size * run.taken / run.together, -float(normal_quantile(LEVEL / 2 / len(way.names)))
             entry["chance"] = far * math.sqrt((1 - size) / mean) + (far**2 - 1) / (6 * mean)  # with their skewness
+            if way.kind in {*ORDERED, "client"} and whole["fair"] is not None:
+                entry["chance"] = far * _OF_ONE * whole["fair"] / math.sqrt(size * len(run.counts))
             if row in looks and draws[row] > 0:
                 looked.append((entry, float(draws[row]), degrees))
             rows.append(entry)
     if looked:
         size, value, draws, degrees = np.array([(r["size"], r["size"] * r["value"], *rest) for r, *rest in looked]).T
-        for (entry, *_), look in zip(looked, compare_shares(value, size, draws, degrees, LEVEL / 2), strict=True):
+        level = LEVEL / 4 if trends else LEVEL / 2
+        for (entry, *_), look in zip(looked, compare_shares(value, size, draws, degrees, level), strict=True):
             entry |= {"low": look.low / entry["size"], "high": look.high / entry["size"], "p": look.p}
             entry |= {"significant": look.significant, "visible": look.visible / entry["size"], "level": look.level}
     for way in ways:
         _fill([row for row in rows if row["kind"] == way.kind], way)
-    return rows
+    return rows, next((kind for kind, p in trends.items() if p <= LEVEL / 4 / len(trends)), None)
+
+
+def _trend(way: _Parts, draws: float) -> float:
+    """Return how probable a trend over parts of one size in order is by chance, at least as steep, up or down."""
+    size, many = float(way.sizes[0]), len(way.sizes)
+    scores = np.arange(many) - (many - 1) / 2
+    # Shares of equal parts have the variance of this many draws, and the covariances of shares that sum to 1.
+    error = math.sqrt(size * (1 - size) / draws * float(scores @ scores) * many / (many - 1))
+    return float(2 * normal_below(np.array(-abs(float(scores @ way.taken)) / error)))
 
 
 def _fill(rows: list[dict[str, Any]], way: _Parts) -> None:
@@ -314,11 +342,12 @@ def _draws(run: _Measured, way: _Parts, wide: bool) -> tuple[Floats, float]:
     """Return how many independent draws know as much of each part, 0 where nothing is known; and degrees of freedom.
 
     Tenths are compared with tenths taken at random. Who was available for long in a run took part more often in it,
-    even where all are alike in the long run: tenths by available time tell of a bias only where the whole run does.
+    even where all are alike in the long run: tenths by available time tell of a bias only where the whole run does, or
+    where that time is recorded.
     """
     counts, draws, degrees = run.counts, np.zeros(len(way.names)), 1e6
     if way.part is None:
-        if run.noise_known and (way.kind == "speed" or wide):
+        if run.noise_known and (way.kind == "speed" or wide or run.recorded):
             spread = float(counts.var() / counts.mean() ** 2)
             apart = spread * (TENTH - 1) / TENTH * TENTH * run.together / len(counts)
             draws = np.full(TENTH, (TENTH - 1) / apart)

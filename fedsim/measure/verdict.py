@@ -54,18 +54,6 @@ def compare_values(values: Floats, errors: Floats, degrees: Floats) -> tuple[Loo
     return _looks(values, values - half, values + half, away > half, (quantile + POWER) * errors, levels, p)
 
 
-def independent(values: Floats) -> Floats:
-    """Return how many independent values know as much of the mean of each row of values, (rows, values), in order.
-
-    Neighbours have the correlation r of a first-order autoregression, corrected for its bias of (1 + 3 r) / n, so that
-    n values know as much as n (1 - r) / (1 + r).
-    """
-    number, away = values.shape[1], values - values.mean(axis=1, keepdims=True)
-    r = (away[:, 1:] * away[:, :-1]).sum(axis=1) / np.maximum(np.square(away).sum(axis=1), 1e-300)
-    r = np.clip(r + (1.0 + 3.0 * r) / number, 0.0, 1.0 - 1.0 / number)
-    return np.asarray(number * (1.0 - r) / (1.0 + r))
-
-
 def compare_shares(shares: Floats, fair: Floats, draws: Floats, degrees: Floats, level: float) -> tuple[Look, ...]:
     """Compare shares with what is fair; `draws` are the independent draws that know as much, `degrees` of these."""
     strictest = level / max(1, len(shares))

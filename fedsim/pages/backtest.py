@@ -2,57 +2,72 @@
 
 from collections.abc import Iterator, Sequence
 
-from fedsim.common.formatting import count, listing_of, percent
+from fedsim.common.formatting import capitalized, count, listing, minus, percent
 from fedsim.measure.metrics import describe
 from fedsim.pages.answer import TRUST, WHAT, Answer, Check, Grade, Section, Sentence
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import Table
-from fedsim.pages.trial_checks import NAMED
 from fedsim.run.backtest import RUNS, Figure
 
-_REMEDY = (
-    "Where a change is named, calibrate with the days after it, `--since DAY`; where availability is not known, with "
-    "`--check-ins FILE`."
-)
+_QUESTION = "Does the scenario do what the log shows, on days that it was not fitted to?"
+_PARTS = {
+    "how fast it goes": ("updates.", "reports."),
+    "how long rounds take": ("rounds.",),
+    "how sessions end": ("sessions.",),
+    "who takes part": ("participation.", "group."),
+    "when sessions begin": ("sessions from ",),
+}
+"""What figures say, and how the names of these begin."""
 
 
 def backtest_answer(name: str, setup: str, judged: Sequence[Figure]) -> Answer:
     """Return what is said of the figures of a log; `setup` is what they were compared with."""
     off = [each for each in judged if not each.within]
-    text = f"{count(len(judged) - len(off))} of {count(len(judged), 'figure')} of the log are as the scenario expects"
-    text += f"; off: {listing_of([written(each)[0] for each in off], NAMED)}." if off else "."
+    parts = {
+        what: [each for each in judged if each.name.startswith(begins) and (" " in each.name) == (" " in begins[0])]
+        for what, begins in _PARTS.items()
+    }
+    right = [what for what, some in parts.items() if some and all(each.within for each in some)]
+    wrong = {what: [each for each in some if not each.within] for what, some in parts.items()}
+    ways = [f"{what} ({len(some)} of {count(len(parts[what]), 'figure')} off)" for what, some in wrong.items() if some]
+    text = f"As in the log: {listing(right)}" if right else "Nothing is as in the log"
+    text += f". Not as in the log: {listing(ways)}." if ways else "."
     state = Grade.CAUTION if off else Grade.OK
     about = (
         f"Expected is the mean of {count(RUNS)} runs of the scenario; from and to are where one more run would lie, "
-        "at 90 % for all figures together, widened by the tolerance."
+        "at 90 % for all figures together, widened by `--tolerance`."
     )
     off_first = [*off, *(each for each in judged if each.within)]
-    rows = tuple((*written(each)[:1], each.verdict, *written(each)[1:]) for each in off_first)
+    rows = tuple(map(written, off_first))
     table = Table("The log beside the scenario", ("Figure", "Verdict", "Log", "Expected", "From", "To"), rows, words=2)
     changes = dict.fromkeys(each.because for each in off if each.because)
     return Answer(
         kind="backtest",
         name=name,
         headline=text,
+        question=_QUESTION,
         setup=setup,
-        checks=[Check("backtest", state, text, remedy=_REMEDY if off else "")],
+        checks=[Check("backtest", state, text, remedy=off[0].remedy if off else "")],
         sentences=[*(Sentence(f"Why figures are off: {why}.", WHAT) for why in changes), Sentence(about, TRUST)],
         sections=(Section("figures", "Log and scenario", (), [table]),),
     )
 
 
 def written(figure: Figure) -> tuple[str, ...]:
-    """Write a figure: its name, that of the log, what is expected, and the ends of the interval."""
-    values = (figure.log, figure.expected, figure.low, figure.high)
+    """Write a figure: its name, by how much it is off, the log's, what is expected, and the ends of the interval."""
+    values, by = (figure.log, figure.expected, figure.low, figure.high), figure.log - figure.expected
     if describe(figure.name) is None:
-        return figure.name, *map(percent, values)
+        verdict = f"off by {100 * by:+.1f} points"
+        return capitalized(figure.name), "within" if figure.within else minus(verdict), *map(percent, values)
     wording = wording_of(figure.name)
-    return wording.words, *map(wording.write, values)
+    verdict = "within" if figure.within else f"off by {wording.difference(by)}"
+    return capitalized(wording.words), verdict, *map(wording.write, values)
 
 
 def comparison_lines(judged: Sequence[Figure]) -> Iterator[str]:
     """Say each figure in a line, then how many are off, why, and the next step."""
     for each in judged:
-        yield "{}: {} in the log, {} expected ({} to {}): {}".format(*written(each), each.verdict)
+        name, verdict, *values = written(each)
+        yield "{}: {} in the log, {} expected ({} to {}): {}".format(name, *values, verdict)
     answer = backtest_answer("", "", judged)
     yield from filter(None, (answer.headline, *(each.text for each in answer.sentences[:-1]), answer.checks[0].remedy))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from fedsim.common.formatting import cut, percent
-from fedsim.measure.shares import WAYS
+from fedsim.common.formatting import cut, number, percent
+from fedsim.measure.shares import ORDERED, WAYS
 from fedsim.measure.verdict import LEVEL
 from fedsim.run.run import Run
 
@@ -22,7 +22,7 @@ class Seen(Enum):
     NOBODY = "nobody took part"
     ALONE = "there is one client"
     UNMEASURED = "the distance from uniform was not measured"
-    EVEN = "no client took part more than once more often than another"
+    EVEN = "the counts of clients differ by at most one"
     ONCE = "nobody took part twice, and some did not at all"
     UNTESTED = "there are too few rounds or days to test"
     NONE = "no bias found"
@@ -82,42 +82,50 @@ class Bias:
     visible: float | None = None  # the least TV that is significant four times in five
     parts: tuple[ClientShare, ...] = ()
     why: str = ""  # why nothing is tested, where that is so
-
-    @property
-    def tv(self) -> float:
-        """The distance without noise, or as it was measured where that is not known."""
-        return self.measured if self.corrected is None else self.corrected
+    trend: str | None = None  # the way, ``speed`` or ``availability``, over whose tenths there is a significant trend
 
     @property
     def could_see(self) -> str:
-        """What would have been found, where nothing was; in four of five runs."""
+        """What would have been found, where nothing was."""
         if self.seen is not Seen.NONE or self.visible is None:
             return ""
-        worst = max((part for part in self.parts if part.tested), key=lambda part: part.visible, default=None)
-        of_part = f", or of {percent(worst.visible)} at {worst.words}," if worst else ""
         if self.visible >= 1:
             return ", and the run is too short to find one"
-        return f": a distance of {percent(self.visible)} (TV) beyond chance{of_part} would show in four of five runs"
+        worst = max((part for part in self.parts if part.tested), key=lambda part: part.visible, default=None)
+        if worst is None:
+            return f"; a distance of {percent(self.visible)} from uniform beyond chance would show"
+        least = (
+            f"{number(1 + worst.visible, 2)} times"
+            if worst.visible >= 1
+            else f"{percent(worst.visible)} more or less than"
+        )
+        one = {"group": "a group", "zone": "a time zone"}.get(worst.kind, worst.words)
+        return f"; {one} with {least} its fair share would stand out"
 
     def of(self, kind: str) -> tuple[ClientShare, ...]:
         """Return the parts of a kind, in their order."""
         return tuple(part for part in self.parts if part.kind == kind)
 
     @property
-    def contrast(self) -> tuple[ClientShare, ClientShare] | None:
+    def contrasts(self) -> list[tuple[ClientShare, ClientShare]]:
         """The two significant parts of a kind that differ most, the higher one first; if there is one, twice that.
 
-        What a person set goes before what is found in the run itself: tenths by speed and by available time.
+        The first are of what a person set, and the second of what is found in the run: tenths by speed and by available
+        time, unless these have a trend, which says it.
         """
-        candidates = list[tuple[float, tuple[ClientShare, ClientShare]]]()
+        best = dict[bool, tuple[float, tuple[ClientShare, ClientShare]]]()
         for kind in WAYS:
-            if candidates and kind in {"speed", "availability"}:
-                break
             parts = sorted((part for part in self.of(kind) if part.significant), key=lambda each: -each.times)
-            if parts:
-                low = min(parts[-1].times, 1.0)
-                candidates.append((max(parts[0].times, 1.0) / low if low else math.inf, (parts[0], parts[-1])))
-        return max(candidates, key=lambda each: each[0])[1] if candidates else None
+            if parts and kind != self.trend:
+                low, high = min(parts[-1].times, 1.0), max(parts[0].times, 1.0)
+                candidate = (high / low if low else math.inf, (parts[0], parts[-1]))
+                best[kind in ORDERED] = max(best.get(kind in ORDERED, candidate), candidate, key=lambda each: each[0])
+        return [best[measured][1] for measured in (False, True) if measured in best]
+
+
+def one_round(run: Run) -> bool:
+    """Say whether there is but one round of several clients, of which nothing can be said."""
+    return len(run.rounds) == 1 and len(run.clients) > 1
 
 
 def bias_of(run: Run) -> Bias:

@@ -1,5 +1,6 @@
 """Commands that pages name: those of manifests, with other verbs and more settings."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from shlex import join, split
@@ -35,8 +36,16 @@ def _without(words: Sequence[str], keys: Mapping[str, object]) -> Iterator[str]:
     rest = iter(words)
     for word in rest:
         value = [next(rest, "")] if word == "--set" else []
-        if not any(each.partition("=")[0].strip() in keys for each in value):
+        if not any(_given(*each.partition("=")[::2], keys) for each in value):
             yield from (word, *value)
+
+
+def _given(key: str, value: str, keys: Mapping[str, object]) -> bool:
+    """Say whether a setting is among those given anew, or is a mapping of such alone."""
+    with suppress(ValueError):
+        if isinstance(parts := json.loads(value), dict):
+            return all(f"{key.strip()}.{part}" in keys for part in parts)
+    return key.strip() in keys
 
 
 def with_seeds(meta: Mapping[str, object], seeds: int) -> str:

@@ -27,7 +27,7 @@ from fedsim.scenario.sweep import WITHOUT_EFFECT
 from fedsim.trials.compare import Comparison
 from fedsim.trials.contrasts import Interval
 from fedsim.trials.store import SWEEP_FILE, read_sweep
-from fedsim.trials.trials import short_name, value_text
+from fedsim.trials.trials import SIDE, Trials, short_name, value_text
 
 _VALUE = 28  # characters of a value in a title
 _LONGEST = 160  # characters of a setting shown at most
@@ -59,7 +59,7 @@ def side_of(path: Path) -> Side:
 
 def comparison_answer(comparison: Comparison, sides: Sequence[Side] = ()) -> Answer:
     """Return what is said of a comparison; with its two sides, what they are and how they look too."""
-    answer, names = trials_answer(comparison.trials, tuple(_checks(comparison))), [side.name for side in sides]
+    answer, names = trials_answer(_named(comparison), tuple(_checks(comparison))), [side.name for side in sides]
     runs = {letter: side.run for letter, side in zip("AB", sides, strict=False) if side.run is not None}
     charts = [lorenz_chart(runs, "frequencies"), loss_chart(runs)] if len(runs) == 2 else []
     return replace(
@@ -72,13 +72,22 @@ def comparison_answer(comparison: Comparison, sides: Sequence[Side] = ()) -> Ans
         ),
         sections=(
             Section("results", "Results", charts),
-            *(each for each in answer.sections if each.name != "trends"),  # of two points nothing is a trend
+            *answer.sections,
             Section("settings", "What differs", (), [_setting_table(comparison.configuration)]),
             Section("metrics", "All figures", (), [_figure_table(comparison.metrics)], folded=True),
         ),
         figures=("frequencies", "losses", *answer.figures),
         origins={letter: side.origin for letter, side in zip("AB", sides, strict=False)},
     )
+
+
+def _named(comparison: Comparison) -> Trials:
+    """Return the trials with sides that are called by what they set, where that is short."""
+    trials, named = comparison.trials, dict(zip("AB", _sides(comparison), strict=False))
+    if max(map(len, named.values()), default=99) > _VALUE or len({*named.values()}) < 2:
+        return trials
+    sides = pl.col(SIDE).replace({side: f"{text} ({side})" for side, text in named.items()})
+    return replace(trials, settings=trials.settings.with_columns(sides))
 
 
 def _checks(comparison: Comparison) -> Iterator[Check]:
@@ -106,17 +115,27 @@ def what_differs(comparison: Comparison) -> str:
 
     Keys of one side alone are left out, but for blocks that the other does without.
     """
+    sides, apart = _sides(comparison), len(_apart(comparison)[0])
+    more = f", and {count(apart - NAMED, 'more difference')}" if apart > NAMED else ""
+    same = "The same scenario with " * (not apart)
+    return f"{same}{sides[0]} (A) against {sides[1]} (B){more}" if sides else ""
+
+
+def _apart(comparison: Comparison) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]]]:
+    """Return what differs, with the values of A and B, but for the seed; and the seed where that does."""
     world = [each for each in _of_the_world(comparison.configuration) if ABSENT not in each[1:] or None in each[1:]]
     every = [(path.removesuffix(".kind").removesuffix(".value"), _value(a), _value(b)) for path, a, b in world]
-    seeds = [pair for path, *pair in every if path == "seed"]
     times = Counter(name for name, *_ in {(short_name(path), *pair) for path, *pair in every})
     named = ((short if times[short := short_name(path)] == 1 else path, a, b) for path, a, b in every if path != "seed")
-    apart = list(dict.fromkeys(named))
+    return list(dict.fromkeys(named)), [each for each in every if each[0] == "seed"]
+
+
+def _sides(comparison: Comparison) -> list[str]:
+    """Name A and B by what differs, or by their seeds; empty where nothing does."""
+    apart, seeds = _apart(comparison)
     if not apart:
-        return f"The same scenario with seed {seeds[0][0]} (A) against seed {seeds[0][1]} (B)" if seeds else ""
-    sides = [", ".join(equation(row[0], row[side]) for row in apart[:NAMED]) for side in (1, 2)]
-    more = f", and {count(len(apart) - NAMED, 'more difference')}" if len(apart) > NAMED else ""
-    return f"{sides[0]} (A) against {sides[1]} (B){more}"
+        return [f"seed {seeds[0][side]}" for side in (1, 2)] if seeds else []
+    return [", ".join(equation(row[0], row[side]) for row in apart[:NAMED]) for side in (1, 2)]
 
 
 def _value(value: object) -> str:

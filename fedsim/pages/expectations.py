@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from fedsim.common.errors import ScenarioError
 from fedsim.common.files import portable
 from fedsim.common.formatting import NO_VALUE, count, cut, listing, listing_of
 from fedsim.common.json_files import Json
@@ -91,21 +93,35 @@ def _text(value: Json) -> str:
 
 
 def sweep_verdict(trials: Trials) -> Verdict | None:
-    """Judge every limit on every complete run, and sum up; None where there are none, or no run completed."""
+    """Judge every limit on every complete run, and sum up; None where there are none, or no run completed.
+
+    Where the file's own setting is among those of a sweep, a limit that others alone miss is a warning.
+    """
     if not trials.scenario.expect or not trials.metrics:
         return None
-    outcomes = list[ConditionOutcome]()
+    outcomes, base = list[ConditionOutcome](), _own(trials)
     for each in trials.scenario.expect:
         if each.over != "every":
             note = "speaks of replicates, which `fedsim replay` runs"
             outcomes.append(ConditionOutcome("unjudged", each.check, each.why, "", "", note))
             continue
-        write, notes = read_condition(each.check)[1], list[str]()
-        for name, (missed, runs, worst) in zip(trials.names, misses(trials, parse_condition(each.check)), strict=True):
+        write, notes, judged = read_condition(each.check)[1], list[str](), misses(trials, parse_condition(each.check))
+        for name, (missed, runs, worst) in zip(trials.names, judged, strict=True):
             if missed:
                 shown = NO_VALUE if worst is None else write(worst)
                 notes.append(f"{name} ({missed} of {count(runs, 'run')}, worst {shown})")
-        status = "pass" if not notes else "warn" if each.severity == "warn" else "fail"
+        mild = each.severity == "warn" or (base is not None and not judged[base].missed)
+        status = "pass" if not notes else "warn" if mild else "fail"
         note = f"missed at {listing_of(notes, _NAMED, 'more setting')}" if notes else ""
         outcomes.append(ConditionOutcome(status, each.check, each.why, "", "", note))
     return _verdict_of(outcomes, "sweep.json")
+
+
+def _own(trials: Trials) -> int | None:
+    """Return the setting that the file itself describes; None where it is not among those of a sweep."""
+    base = trials.scenario.with_values({"sweep": None})
+    for row, point in enumerate(trials.meta.get("points", ()) if trials.scenario.sweep is not None else ()):
+        with suppress(ScenarioError):
+            if trials.scenario.with_values({"sweep": None, **point["values"]}) == base:
+                return row
+    return None

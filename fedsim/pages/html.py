@@ -3,7 +3,7 @@
 import html
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -12,14 +12,18 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from fedsim.common.formatting import count
 from fedsim.common.printable import visible
 from fedsim.pages.answer import TRUST, Answer, Check, Grade, Section, Sentence
 from fedsim.pages.charts import Absent, Chart
 from fedsim.pages.render import picture
 from fedsim.pages.tables import Table
+from fedsim.run.check import CHECKED
 
-MOST_CHECKS = 8
-"""Checks of the strip: the alarms first."""
+MOST_CHIPS = 8
+"""Chips at most: one of the checks that hold, and the gravest of the others."""
+MOST_CARDS = 8
+"""Charts and tables that are unfolded at most, the picture of the first screen with them."""
 _OWN = {"index", "playground"}  # kinds of pages that have a template of their own
 _WIDE = 4  # columns of a table that takes a row of the grid
 _SHORT = 4  # rows of tables that share a card
@@ -38,51 +42,89 @@ def page_version() -> str:
 
 @dataclass(frozen=True)
 class Chip:
-    """A check in the strip: all that is said under one name, and the gravest state of it."""
+    """Checks in a few words, which open to their sentences, and the gravest state of them."""
 
-    name: str
+    name: str  # of the check; "" of those that hold
+    words: str
     state: Grade
     checks: Sequence[Check]
 
 
-_GRAVE = (Grade.BAD, Grade.CAUTION, Grade.OK)
+_GRAVE = (Grade.BAD, Grade.CAUTION, Grade.NONE, Grade.OK)
 
 
 def strip(answer: Answer) -> list[Chip]:
-    """Return the checks of the strip in their order, by name; of more than eight the gravest."""
+    """Return a chip that counts the checks that hold, and one for each that does not, the gravest first."""
     named = dict[str, list[Check]]()
     for each in answer.checks:
-        if each.state is not Grade.NONE:
+        if each.state is not Grade.NONE or each.name == "expectations":
             named.setdefault(each.name, []).append(each)
-    chips = [Chip(name, min((each.state for each in some), key=_GRAVE.index), some) for name, some in named.items()]
-    kept = sorted(chips, key=lambda chip: _GRAVE.index(chip.state))[:MOST_CHECKS]
-    return [chip for chip in chips if chip in kept]
+    worst = {name: min((each.state for each in some), key=_GRAVE.index) for name, some in named.items()}
+    held = [each for name, some in named.items() if worst[name] is Grade.OK for each in some]
+    others = [
+        Chip(name, CHECKED.get(name, name), state, named[name]) for name, state in worst.items() if state != Grade.OK
+    ]
+    others.sort(key=lambda chip: _GRAVE.index(chip.state))
+    kept, every = len(named) - len(others), count(len(named), "check")
+    words = f"All {every} hold" if not others else f"{count(kept)} of {every} hold{'s' * (kept == 1)}"
+    words = f"{every} holds" if len(named) == kept == 1 else words
+    return [*([Chip("", words, Grade.OK, held)] if held else []), *others[: MOST_CHIPS - 1]]
 
 
-def _cards(section: Section, first: Chart | None) -> dict[str, object]:
-    """Return what the template shows of a section; short tables that follow each other share a card."""
-    charts = [chart for chart in section.charts if isinstance(chart, Chart) and chart is not first]
-    shown = list[list[Table]]()
-    for table in section.tables:
-        if table is not None and table.rows:
-            short = len(table.rows) <= _SHORT and len(table.header) <= _WIDE
-            if short and shown and sum(len(each.rows) for each in shown[-1]) <= _SHORT:
-                shown[-1].append(table)
-            else:
-                shown.append([table])
-    return {**vars(section), "figures": [(chart, picture(chart)) for chart in charts], "tables": shown}
+def _is_wide(card: Chart | list[Table]) -> bool:
+    """Whether a card takes a row of the grid."""
+    return not isinstance(card, Chart) and (len(card[0].header) > _WIDE or card[0].words > 2)
+
+
+def _together(tables: Iterable[Table | None]) -> Iterator[list[Table]]:
+    """Yield the tables of each card: short ones that follow each other share one."""
+    shared = list[Table]()
+    for table in (each for each in tables if each is not None and each.rows):
+        short = len(table.rows) <= _SHORT and len(table.header) <= _WIDE and not table.aside
+        if not (short and shared and sum(len(each.rows) for each in shared) <= _SHORT):
+            shared = [table]
+            yield shared
+        else:
+            shared.append(table)
+
+
+def _sections(answer: Answer) -> tuple[list[Mapping[str, object]], list[Mapping[str, object]]]:
+    """Return what is shown of sections, wide tables after all else, and what is folded away: aside, or too much."""
+    placed, room, named = list[tuple[int, Section, Chart | list[Table]]](), MOST_CARDS - 1, set[str]()
+    for section in answer.sections:
+        charts = [each for each in section.charts if isinstance(each, Chart) and each is not answer.first_picture]
+        cards: list[Chart | list[Table]] = [*charts, *_together(section.tables)]
+        for card in cards:
+            aside = section.folded or (card.aside if isinstance(card, Chart) else all(each.aside for each in card))
+            place = 2 if aside or not room else int(_is_wide(card))
+            room -= place < 2
+            placed.append((place, section, card))
+    parts = list[list[Mapping[str, object]]]()
+    for at in range(3):
+        parts.append([])
+        for section in answer.sections:
+            these = [card for place, of, card in placed if place == at and of is section]
+            text = section.text if at == 1 else ()
+            if these or text:
+                name = "" if section.name in named else section.name
+                named.add(name)
+                shown = [(each, picture(each)) if isinstance(each, Chart) else each for each in these]
+                titles = [each.title if isinstance(each, Chart) else each[0].caption for each in these]
+                parts[at].append({**vars(section), "name": name, "titles": titles, "cards": shown, "text": text})
+    return [*parts[0], *parts[1]], parts[2]
 
 
 def render(answer: Answer, **context: object) -> str:
     """Fill the template; everything that a person named is text in it, never markup. `context` is of other pages."""
-    sections = [_cards(section, answer.first_picture) for section in answer.sections]
+    sections, more = _sections(answer)
     page = _render_part(
         f"{answer.kind if answer.kind in _OWN else 'page'}.html.jinja",
         **_first_screen(answer),
         page_version=page_version(),
         style=Markup(_text("report.css")),
         script=Markup(_text("page.js")),
-        sections=[each for each in sections if each["figures"] or each["tables"] or each["text"]],
+        sections=sections,
+        more=more,
         absent=[chart for section in answer.sections for chart in section.charts if isinstance(chart, Absent)],
         origin=next(iter(answer.origins.values())) if len(answer.origins) == 1 else None,
         wide=_WIDE,
@@ -129,12 +171,17 @@ def _shown(value: object) -> object:
     return visible(value)
 
 
+_MARKED = re.compile(r"`([^`]+)`|(?<=“)([^”]+)(?=”)")
+
+
 def _coded(text: str) -> Markup:
-    """Set what stands between backticks as code."""
-    return Markup("").join(
-        Markup('<code class="key">{}</code>').format(visible(part)) if index % 2 else visible(part)
-        for index, part in enumerate(re.split(r"`([^`]+)`", text))
-    )
+    """Set what stands between backticks as code, and keep the direction of each name in quotes to itself."""
+    parts, at = list[Markup | str](), 0
+    for match in _MARKED.finditer(text):
+        form = '<code class="key">{}</code>' if match[1] else "<bdi>{}</bdi>"
+        parts += [visible(text[at : match.start()]), Markup(form).format(visible(match[1] or match[2]))]
+        at = match.end()
+    return Markup("").join([*parts, visible(text[at:])])
 
 
 @cache

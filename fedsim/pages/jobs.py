@@ -1,19 +1,20 @@
 """What a run of several jobs on one fleet answers: trials with jobs as settings, each beside itself alone."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import polars as pl
 
 from fedsim.common.formatting import capitalized, count, listing, number, percent
 from fedsim.common.json_files import finite
-from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, WHAT, Answer, Check, Grade, Section, Sentence, Tile
+from fedsim.pages.answer import BIAS, MODEL, TRUST, WHAT, Answer, Check, Grade, Section, Sentence, Tile
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.plot import Rows, row_plot
 from fedsim.pages.checks import LOWER_COHORT, SEE_SESSIONS, expectations
 from fedsim.pages.commands import with_seeds
 from fedsim.pages.expectations import verdict
-from fedsim.pages.metric_wording import wording_of
+from fedsim.pages.metric_wording import tv, wording_of
 from fedsim.pages.provenance import run_provenance
 from fedsim.pages.tables import Table
 from fedsim.pages.trial_checks import diverged, losses_of, settled_losses
@@ -21,11 +22,12 @@ from fedsim.pages.trial_tables import column_of, setting_table
 from fedsim.run.files import JOBS, METRICS
 from fedsim.run.jobs import SharedRun
 from fedsim.run.run import Run
-from fedsim.trials.contrasts import contrasts, tested_together
+from fedsim.trials.contrasts import Standing, contrasts, tested_together
 from fedsim.trials.decision import REPORTED, TAKEN, UPDATES
 from fedsim.trials.trials import Trials
 
 _TESTED = (REPORTED, UPDATES)
+_CHANGES = {Standing.DIFFERS: "more than chance", Standing.TIED: "no more than chance"}
 _SHOWN = (UPDATES, TAKEN, REPORTED, "participation.coverage", "rounds.waiting_share")
 
 
@@ -62,7 +64,7 @@ def jobs_answer(run: SharedRun) -> Answer:
         verdict=verdict(run.manifest.get("verdict")),
         checks=checks,
         sentences=[each for each in sentences if each.text != headline],
-        tiles=tuple(_tiles(run)),
+        tiles=tuple(_tiles(trials, alone)),
         sections=(Section("side-by-side", "The jobs", (_chart(trials, alone),), [_table(trials)]),),
         figures=(JOBS,),
         origins={"": run_provenance(run.manifest)},
@@ -83,7 +85,7 @@ def _checks(run: SharedRun, trials: Trials) -> Iterator[Check]:
     none = [name for name, job in jobs.items() if job.privacy is None]
     if none and len(none) < len(jobs):
         yield Check("promise", Grade.CAUTION, f"No promise covers a user, since {listing(none)} promises nothing.")
-    text = "This is one run, which gives no interval over seeds of what a job does to another."
+    text = "This is one run: its intervals are of chance within it, and other seeds may differ."
     command = with_seeds(run.manifest, 5)
     yield Check("seeds", Grade.CAUTION, text, "", (), "Repeat it with several seeds.", command)
 
@@ -102,21 +104,35 @@ def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sent
         for metric, row, other in pairs
     }
     looks = dict(zip(looks, tested_together([*looks.values()]), strict=True))
-    for metric, about in zip(_TESTED, (BIAS, COST), strict=True):
-        values, wording, ways = trials.samples(metric)[:, 0], wording_of(metric), list[str]()
-        for row, name in enumerate(run.scenario.jobs):
-            ways.append(f"{name} {wording.write(values[row])}" if np.isfinite(values[row]) else f"{name} has no report")
-            each = looks.get((metric, row))
-            if each is not None and np.isfinite(each.difference[row]):
-                ways[-1] += f" (alone {wording.write(float(each.mean[alone[row]]))}; {wording.contrast(each, row)})"
-        yield Sentence(f"{capitalized(wording.words)}: {listing(ways)}.", about, (metric,))
-    losses = losses_of(trials)
-    for metric in losses:
+    (far, paces), names = (trials.samples(metric)[:, 0] for metric in _TESTED), list(run.scenario.jobs)
+    of_bias, made, moved = wording_of(REPORTED), list[str](), list[str]()
+    for row, name in enumerate(names):
+        if not np.isfinite(far[row]):
+            made.append(f"“{name}” has no report")
+            continue
+        made.append(f"“{name}” makes {number(paces[row], 3)} updates per day")
+        if (look := looks.get((REPORTED, row))) is not None and np.isfinite(look.difference[row]):
+            made[-1] += f", not {number(paces[alone[row]], 3)} as alone"
+            by = of_bias.difference(float(look.difference[row]), float(look.tested_half[row]))
+            moved.append(f"that of “{name}” by {by}")
+        else:
+            made[-1] += f", {of_bias.write(far[row])} from uniform"
+    ends = f"; sharing changes the distance from uniform, {listing(moved)}" if moved else ""
+    yield Sentence(f"{'; '.join(made)}{ends}.", BIAS, _TESTED)
+    changes = {name: looks[REPORTED, row].standing(row) for row, name in enumerate(names) if (REPORTED, row) in looks}
+    judged = [
+        f"{way} in {listing([f'“{name}”' for name in changes if changes[name] is standing])}"
+        for standing, way in _CHANGES.items()
+        if standing in changes.values()
+    ]
+    if judged:
+        yield Sentence(
+            f"Within this run, the change of how even reports are is {' and '.join(judged)}.", BIAS, (REPORTED,)
+        )
+    for metric in losses_of(trials):
         by_job = zip(trials.settings["name"], trials.samples(metric)[:, 0].tolist(), strict=True)
         ways = [f"{name} {number(value)}" for name, value in by_job if np.isfinite(value)]
         yield Sentence(f"{capitalized(wording_of(metric).words)}: {listing(ways)}.", MODEL, (metric,))
-    if not losses:
-        yield Sentence("No model was trained.", MODEL)
     if (epsilon := run.metrics.get("privacy.user.epsilon")) is not None:
         promised = f"epsilon = {number(epsilon)} at delta = {run.metrics['privacy.user.delta']:g}"
         how = "the sum of the jobs' rho (zCDP) gives it"
@@ -124,10 +140,19 @@ def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sent
         yield Sentence(text, TRUST, ("privacy.user.epsilon", "privacy.user.delta"))
 
 
-def _tiles(run: Run) -> Iterator[Tile]:
-    limit = "no limit" if run.scenario.most_a_day is None else f"limit {run.scenario.most_a_day:,}"
-    yield Tile(count(run.metrics["jobs.most_a_day"]), "sessions of a device in a day at most", limit)
-    yield Tile(percent(run.metrics["jobs.left_out_share"]), "of the devices left out by all jobs")
+def _tiles(trials: Trials, alone: dict[int, int]) -> Iterator[Tile]:
+    """Show the pace and the bias of the first jobs, beside those of each alone."""
+    for row in range(min(len(trials.settings) - len(alone), 2)):
+        name, by_itself = trials.settings["name"][row], alone.get(row)
+        ways = (
+            (UPDATES, "updates per day of “{}”", partial(number, digits=3)),
+            (REPORTED, "“{}”, from uniform (TV)", tv),
+        )
+        for metric, label, write in ways:
+            values = trials.samples(metric)[:, 0]
+            if np.isfinite(values[row]):
+                beside = "" if by_itself is None else f"alone: {write(values[by_itself])}"
+                yield Tile(write(values[row]), label.format(name), beside)
 
 
 def _chart(trials: Trials, alone: dict[int, int]) -> Chart:

@@ -3,20 +3,26 @@
 Both losses are taken in the same rounds over the last halves of both. Their differences are cut into twenty spans in
 order; how much the means of the spans differ, and how much neighbours are alike, says how far chance puts the whole
 (batch means with an autoregression, Student's t). Where the spans know less than eight independent ones, nothing is
-tested: about twenty times as long as differences are alike is needed.
+tested: about twenty times as long as differences are alike is needed. Where availability follows the clock, halves are
+of whole days, and what differences repeat every day is no chance.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from fedsim.common.arrays import Floats
-from fedsim.measure.verdict import Look, compare_values, independent
+from fedsim.common.instants import DAY_S, HOUR_S
+from fedsim.common.intervals import independent, spans_of
+from fedsim.learning import last_half
+from fedsim.measure.series import by_day
+from fedsim.measure.verdict import Look, compare_values
 from fedsim.run.run import Run
 
 INITIAL_ROUND = -1  # the round under which the learning table keeps the initial model
-_SPANS, FEWEST = 20, 8
+FEWEST = 8  # independent values that a test takes
+_FEWEST_DAYS, _EXPLAINED = 3, 0.7  # whole days of a daily swing, and what the hour explains of how a loss varies
 _REFERENCE = "_uniform"  # ends the name of an optimizer that was trained under uniform participation
 
 
@@ -60,35 +66,112 @@ def converged(run: Run, *names: str) -> bool:
     return all(run.known.get(f"learning.{name}.converged") != 0 for name in names)
 
 
+def late_losses(run: Run, name: str) -> tuple[pl.DataFrame, int]:
+    """Return ``round``, ``closed_s`` and ``loss`` of an optimizer over its last half, and how many whole days that is.
+
+    The days are 0 where availability does not follow the clock, or the run is too short.
+    """
+    assert run.learning is not None
+    rows = run.learning.filter(pl.col("loss").is_finite(), optimizer=name).sort("round")
+    steps, closed_s = rows["round"].to_numpy() + 1, rows["closed_s"].to_numpy()
+    half, days = last_half(steps, closed_s, DAY_S if by_day(run.scenario) else None)
+    return rows.filter(half).select("round", "closed_s", "loss"), days
+
+
 def compare_losses(run: Run, names: Sequence[str], reference: str) -> dict[str, Look | float]:
     """Compare the losses of optimizers with that of another, together; without those of too few evaluations.
 
     Those whose differences change too slowly to be tested have the number of independent values that they hold.
     """
-    assert run.learning is not None
-    done = pl.col("round") + 1
-    late = run.learning.filter(2 * done > done.max().over("optimizer"), pl.col("loss").is_finite())
-    other, spans = late.filter(optimizer=reference).select("round", "loss"), dict[str, Floats]()
+    (other, days), draws, errors = late_losses(run, reference), dict[str, float](), dict[str, float]()
     for name in names:
-        pairs = late.filter(optimizer=name).join(other, on="round", suffix="_reference").sort("round")
-        if len(pairs) >= _SPANS:
-            differences = (pairs["loss"] - pairs["loss_reference"]).to_numpy()
-            spans[name] = np.array([span.mean() for span in np.array_split(differences, _SPANS)])
-    if not spans:
-        return {}
-    losses, draws = optimizer_figures(run, "loss"), independent(np.stack([*spans.values()]))
-    tested = {name: draw for name, draw in zip(spans, draws, strict=True) if draw >= FEWEST}
+        pairs = late_losses(run, name)[0].join(other, on="round", suffix="_reference").sort("round")
+        closed_s = pairs["closed_s"].to_numpy()
+        at = 1 - (closed_s.max(initial=0.0) - closed_s) / (max(days, 1) * DAY_S)
+        spans = spans_of((pairs["loss"] - pairs["loss_reference"]).to_numpy(), np.clip(at, 0, 1 - 1e-9), days)
+        if spans is not None:
+            draws[name] = float(independent(spans[None])[0])
+            errors[name] = float(spans.std(ddof=1)) / np.sqrt(draws[name])
+    losses, degrees = optimizer_figures(run, "loss"), {name: each - 1 for name, each in draws.items()}
+    tested = [name for name in draws if draws[name] >= FEWEST]
+    if not tested:
+        return dict(draws)
     values = np.array([losses[name] - losses[reference] for name in tested])
-    enough = np.array([*tested.values()])
-    errors = np.array([spans[name].std(ddof=1) for name in tested]) / np.sqrt(enough)
-    looks = compare_values(values, errors, enough - 1)
-    return dict(zip(spans, draws.tolist(), strict=True)) | dict(zip(tested, looks, strict=True))
+    looks = compare_values(values, *(np.array([each[name] for name in tested]) for each in (errors, degrees)))
+    return draws | dict(zip(tested, looks, strict=True))
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Where the loss of an optimizer ended, beside that of the one with which it is compared: one judgement for all."""
+
+    name: str
+    loss: float
+    apart: float  # the loss less that of the other
+    look: Look | None  # the test; None where there is none
+    why: str = ""  # why there is none
+
+
+def endings(run: Run) -> tuple[str, list[Ending]] | None:
+    """Return with which optimizer others are compared, and where each of these ended, the highest loss first."""
+    if (pair := compared_with(run)) is None:
+        return None
+    (other, compared), ends = pair, optimizer_figures(run, "loss")
+    looks, made = compare_losses(run, compared, other), list[Ending]()
+    for name in sorted(compared, key=lambda name: -ends[name]):
+        look, why = looks.get(name), ""
+        if not converged(run, name, other):
+            look, why = None, "a loss has not converged"
+        elif look is None or isinstance(look, float):
+            look, why = None, "there are too few evaluations" if look is None else "the run is too short"
+        made.append(Ending(name, ends[name], ends[name] - ends[other], look, why))
+    return other, made
+
+
+def same_training(run: Run) -> bool:
+    """Say whether all optimizers have the same losses in all rounds."""
+    return run.learning is not None and run.learning.group_by("round").agg(pl.col("loss").n_unique())["loss"].max() == 1
+
+
+def daily_swing(run: Run, name: str) -> tuple[tuple[float, int], tuple[float, int]] | None:
+    """Return the lowest and highest mean loss of an optimizer by hour of the day (UTC), and these hours.
+
+    None unless the hour explains most of how its loss varies over several whole days.
+    """
+    rows, days = late_losses(run, name)
+    if days < _FEWEST_DAYS:
+        return None
+    start_s = run.scenario.start.timestamp()
+    hourly = rows.with_columns(hour=((pl.col("closed_s") + start_s) % DAY_S // HOUR_S).cast(pl.Int64))
+    means = hourly.group_by("hour").agg(pl.col("loss").mean(), pl.len()).sort("hour").filter(pl.col("len") >= days)
+    explained = hourly.join(means, on="hour", suffix="_of_hour")["loss_of_hour"].var() or 0.0
+    if len(means) < 2 or explained < _EXPLAINED * (rows["loss"].var() or 0.0):  # type: ignore[operator]
+        return None
+    ends = means.sort("loss")
+    return ((ends["loss"][0], ends["hour"][0]), (ends["loss"][-1], ends["hour"][-1]))
+
+
+def initial_loss(run: Run, name: str) -> float:
+    """Return the loss of the first model of an optimizer; NaN where the table has none."""
+    assert run.learning is not None
+    start = run.learning.filter(round=INITIAL_ROUND, optimizer=name)["loss"]
+    return float(start[0]) if len(start) else float("nan")
+
+
+def never_below_start(losses: pl.DataFrame) -> dict[str, float]:
+    """Return, by optimizer, its mean loss over the last half of its rounds, of the loss of its initial model.
+
+    Of several runs (`run_id`) it is that of the one with the least; at 1 and above, no training lowered the loss.
+    """
+    runs = ["run_id", "optimizer"] if "run_id" in losses.columns else ["optimizer"]
+    late, steps = pl.col("loss").filter(2 * (pl.col("round") + 1) > pl.col("round").max() + 1), pl.col("round")
+    start = pl.col("loss").filter(steps == INITIAL_ROUND).first()
+    finite = losses.filter(pl.col("loss").is_finite())
+    ratios = finite.group_by(runs).agg(ratio=late.mean() / start).filter(pl.col("ratio").is_finite())
+    return dict(ratios.group_by("optimizer").agg(pl.col("ratio").min()).iter_rows())
 
 
 def made_worse(run: Run, name: str) -> bool:
-    """Say whether every finite loss of an optimizer in the last half of its rounds is above that of its first model."""
+    """Say whether an optimizer's mean loss over the last half of its rounds is not below that of its first model."""
     assert run.learning is not None
-    evaluations = run.learning.filter(pl.col("loss").is_finite(), optimizer=name)
-    start, steps = evaluations.filter(round=INITIAL_ROUND)["loss"], evaluations["round"] + 1
-    late = evaluations.filter(2 * steps > steps.max())["loss"]
-    return bool(len(start) and len(late) and (late > start[0]).all())
+    return never_below_start(run.learning.filter(optimizer=name)).get(name, 0.0) >= 1

@@ -42,6 +42,7 @@ class MetricWording:
     unit: str = ""  # of a difference: `` points``
     scale: float = 1.0  # what it is multiplied by on the axis of a chart
     less_is_better: bool | None = None  # None where neither is
+    head: str = ""  # over a column, with the unit that its cells leave out
 
     def difference(self, value: float, half: float = np.nan, *, sign: bool = True) -> str:
         """Write a difference, and half of its interval where there is one."""
@@ -55,6 +56,13 @@ class MetricWording:
         if not np.isfinite(half) or half <= 1e-9 * abs(value):
             return self.write(value)
         return f"{self.write(value).removesuffix(self.unit)} ± {self.apart(half)}{self.unit}"
+
+    def cell(self, value: float, half: float) -> str:
+        """Write a mean in a column under its `head`."""
+        if not self.unit:
+            return self.mean(value, half)
+        sure = half if half > 1e-9 * abs(value) else np.nan
+        return self.difference(value, sure, sign=False).removesuffix(self.unit)
 
     @property
     def from_uniform(self) -> str:
@@ -89,15 +97,20 @@ def wording_of(metric: str) -> MetricWording:
     """Return how a metric is named and formatted."""
     entry, parts = split(metric)
     if entry is None:
-        return MetricWording(metric, metric, metric)
-    words, less = entry.words, entry.better == "lower" if entry.better else None
+        return MetricWording(metric, metric, metric, head=metric)
+    words, less, short = entry.words, entry.better == "lower" if entry.better else None, entry.short or entry.words
     for key, name in reversed(parts.items()):
         place, kind = key.upper(), "" if key == "optimizer" else f"{key} "
         # A label has its names in capitals, as the name of the metric has.
-        words = f"“{name}”".join(words.split(place)) if place in words else f"{words} of {kind}“{name}”"
-    make = partial(MetricWording, metric, less_is_better=less)
+        words, short = (
+            f"“{name}”".join(text.split(place)) if place in text else f"{text} of {kind}“{name}”"
+            for text in (words, short)
+        )
+    unit = {"L1": " (TV, %)", "share": " (%)"}.get(entry.unit, "")
+    make = partial(MetricWording, metric, less_is_better=less, head=f"{short}{unit}")
     if metric in _DAILY:
         unit = f" {metric.removesuffix('.per_day')} per day"
+        make = partial(make, head=unit.strip())
         return make(_DAILY[metric], entry.label, partial(_daily, unit), partial(number, digits=3), unit)
     if entry.unit == "L1":
         return make(f"{words} (TV)", f"{words} (TV, %)", tv, partial(_points, 50.0), " points", 50.0)

@@ -1,6 +1,7 @@
 """Reports written as files: pages, summaries, figures; and the part of a page that a notebook shows."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -135,6 +136,11 @@ def report_directories(
             printed.append(text if path is None else str(_write(path, f"{text}\n")))
         entries += [] if place is None else [entry(f"{quote(place.name)}/{PAGE}", answer)]
     if form == "html" and out is not None and len(directories) > 1:
+        titles = Counter(each["title"] for each in entries)  # those that occur twice need the folder too
+        entries = [
+            {**each, "title": f"{each['title']} ({place.name if place else ''})"} if titles[each["title"]] > 1 else each
+            for each, place in zip(entries, _places(directories, out), strict=True)
+        ]
         listed = f"{len(directories)} reports, made by fedsim report."
         index = Answer("index", out.resolve().name, out.resolve().name, description=listed)
         printed.append(str(write_answer(index, out / INDEX, listed={"": entries})))

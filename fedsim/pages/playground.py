@@ -12,7 +12,7 @@ import numpy as np
 
 from fedsim.common.errors import RunError
 from fedsim.common.formatting import count, number, percent
-from fedsim.pages.answer import BIAS, COST, MODEL, NEXT, TRUST, Answer, Sentence
+from fedsim.pages.answer import BIAS, COST, NEXT, TRUST, Answer, Sentence
 from fedsim.pages.page import write_answer
 from fedsim.population import Population, build_population
 from fedsim.scenario import Scenario
@@ -99,7 +99,6 @@ def playground_answer(scenario: Scenario | None = None, file: Path | None = None
         "R: rounds a client waits before it may take part again.",
         sentences=(
             Sentence(f"{share} from uniform (TV): a {one} takes part {' to '.join(ends)} times its fair share.", BIAS),
-            Sentence("No model is trained here.", MODEL),
             Sentence(f"Waiting leaves {ready} ready in a round.", COST),
             Sentence(
                 f"In {count(start.rounds, 'round')} a client takes part at most {count(times, 'time')}: {noise}.",

@@ -20,11 +20,11 @@ from fedsim.learning.private import caveats_of
 from fedsim.measure.contributions import Contributions
 from fedsim.pages import tables
 from fedsim.pages.answer import Answer, Grade, Section, Sentence, Tile
-from fedsim.pages.bias import NOBODY, Bias, bias_of
+from fedsim.pages.bias import NOBODY, Bias, Seen, bias_of, one_round
 from fedsim.pages.charts import OWN, RUN_CHARTS, Chart, run_charts
 from fedsim.pages.checks import checks_of
 from fedsim.pages.expectations import verdict
-from fedsim.pages.methods import optimizer_figures, optimizers, references
+from fedsim.pages.methods import optimizer_figures, optimizers, references, same_training
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.own_charts import own_charts
 from fedsim.pages.provenance import run_provenance
@@ -44,16 +44,18 @@ def run_answer(run: Run, plugins: bool = False) -> Answer:
         charts[each.section] += (each.chart,)
     bad = [each.text for each in checks if each.state is Grade.BAD]
     first = bad[0] if bad else "Nothing was measured." if finding is None else finding.text
-    noun = run.noun
+    noun, nothing = run.noun, one_round(run)
+    charts |= {"bias": (), "learning": ()} if nothing else {}
+    learned = [] if nothing else [tables.learning_table(run), tables.who_pays_table(run)]
     ended = (
         tables.ending_table(f"{noun}s", run.rounds.group_by("outcome").len()),
         tables.ending_table("sessions", _outcomes(run)),
     )
     return Answer(
-        kind="run",
+        kind="run" if run.scenario.log is None else "log",
         name=run.scenario.name,
         headline=first,
-        question=run.scenario.question,
+        question=run.scenario.question or ("" if run.scenario.log is None else _OF_A_LOG),
         setup=with_separation(", ".join(setup_of(run))),
         description=run.scenario.description,
         status=str(run.manifest.get("status") or ""),
@@ -63,10 +65,8 @@ def run_answer(run: Run, plugins: bool = False) -> Answer:
         tiles=list(tiles(run, bias)),
         picture=picture_of(run),
         sections=(
-            Section("bias", "Participation", charts["bias"], [tables.bias_table(run, bias)]),
-            Section(
-                "learning", "Learning", charts["learning"], [tables.learning_table(run), tables.who_pays_table(run)]
-            ),
+            Section("bias", "Participation", charts["bias"], [] if nothing else [tables.bias_table(run, bias)]),
+            Section("learning", "Learning", charts["learning"], learned),
             Section("devices", "Devices and time", charts["devices"]),
             Section("rounds", f"{capitalized(noun)}s and sessions", charts["rounds"], (*ended, tables.cost_table(run))),
             privacy_section(run),
@@ -78,13 +78,17 @@ def run_answer(run: Run, plugins: bool = False) -> Answer:
     )
 
 
+_OF_A_LOG = "What does the log say of who takes part?"
+
+
 def setup_of(run: Run) -> list[str]:
     """Say what was simulated, in a few words each: devices, separation, cohort, rounds, seed."""
     server, separation = run.scenario.server, run.clients["separation"]
     groups = run.clients["group"].n_unique()
     cooldown_s = float(run.clients["cooldown_s"].max() or 0.0)  # type: ignore[arg-type]
     ends = count_range(int(separation.min() or 0), int(separation.max() or 0))  # type: ignore[arg-type]
-    parts = [count(len(run.clients), "device") + (f" in {count(groups)} groups" if groups > 1 else "")]
+    noun = "device" if run.scenario.log is None else "client"
+    parts = [count(len(run.clients), noun) + (f" in {count(groups)} groups" if groups > 1 else "")]
     if run.scenario.log is None:
         parts += [equation("R", ends), *([f"cool-down {duration(cooldown_s)}"] if cooldown_s else [])]
     if run.scenario.log is None or "rounds" not in run.scenario.log.unknown:
@@ -120,6 +124,8 @@ def picture_of(run: Run) -> str:
         return "week"
     scenario = run.scenario
     asked = scenario.headline or ("" if scenario.decide is None else scenario.decide.metric)
+    if asked.endswith("bias"):
+        return "optimum"
     if asked.startswith("learning.") or (not asked and scenario.learning is not None):
         return "loss"
     return "convergence" if not asked and scenario.theory.convergence is not None else "who"
@@ -127,16 +133,18 @@ def picture_of(run: Run) -> str:
 
 def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     """Return the key figures, the most important first."""
-    if bias.seen not in NOBODY:
+    if bias.seen not in {*NOBODY, Seen.ONCE}:
         fair = "" if bias.fair is None else f"equal chances: {percent(bias.fair)}"
-        yield Tile(percent(bias.measured), "from uniform (total variation)", fair)
+        yield Tile(percent(bias.measured), "from uniform participation (TV)", fair)
     every, twins = optimizer_figures(run, "loss"), references(optimizers(run))
-    if losses := {name: loss for name, loss in every.items() if name not in twins}:
+    losses = {name: loss for name, loss in every.items() if name not in twins}
+    if losses and not one_round(run):
         best = min(losses, key=lambda name: losses[name])
-        which = "loss" if len(losses) == 1 else "lowest loss"
-        unbiased = "".join(f"; {name}: {number(every[name])}" for name in every if name in twins)
-        yield Tile(number(losses[best]), f"{which}, mean over the last half", f"{best}{unbiased}")
-    noun, daily = f"{run.noun}{'s' if len(run.rounds) != 1 else ''}", run.known.get("updates.per_day")
+        which = f"loss of “{best}”{', the lowest of the methods' * (len(losses) > 1 and not same_training(run))}"
+        unbiased = next((f"unbiased training: {number(every[name])}" for name in every if name in twins), "")
+        yield Tile(number(losses[best]), which, unbiased)
+    noun = f"{run.noun}{'s' if len(run.rounds) != 1 else ''}"
+    daily = None if len(run.rounds) < 2 else run.known.get("updates.per_day")
     pace = "" if daily is None else wording_of("updates.per_day").write(daily)
     if "rounds.count" in run.known:
         yield Tile(count(len(run.rounds)), noun, pace, ("updates.per_day",))
@@ -146,10 +154,10 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
         if f"fleet.{name}" in run.known
     ]
     if (cost := run.known.get("fleet.cost")) is not None:
-        yield Tile(wording_of("fleet.cost").write(cost), "cost by the scenario's prices", ", ".join(paid))
+        yield Tile(wording_of("fleet.cost").write(cost), "cost, in the currency of `prices`", ", ".join(paid))
     elif paid:
         yield Tile(paid[0], "what sessions took", ", ".join(paid[1:]))
-    elif (hours := run.known.get("sessions.device_hours")) is not None:
+    elif hours := run.known.get("sessions.device_hours"):
         wasted = run.known.get("sessions.wasted_share")
         detail = "" if wasted is None else f"{percent(wasted)} of it wasted"
         facts = ("sessions.device_hours", "sessions.wasted_share")

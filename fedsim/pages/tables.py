@@ -43,6 +43,7 @@ class Table:
     facts: tuple[str, ...] = ()  # keys of the facts of which it says all, so that no sentence need
     places: tuple[float, ...] = ()  # of a chart's data: where each row stands along x, or along y; empty if nowhere
     along: Literal["x", "y"] = "x"
+    aside: bool = False  # of interest to few, and folded away
 
 
 def thinned(
@@ -85,7 +86,9 @@ def bias_table(run: Run, bias: Bias) -> Table | None:
         "distance (TV): the share of reports that would have to come from other clients for all to give equally many."
     )
     facts = tuple(f"participation.{name}" for name in ("l1_uniform", "pull_l1_uniform", "l1_uniform_theory"))
-    return Table("How far frequencies lie from each other", ("Distance", "TV", "L1"), rows, note=note, facts=facts)
+    return Table(
+        "How far frequencies lie from each other", ("Distance", "TV", "L1"), rows, note=note, facts=facts, aside=True
+    )
 
 
 def ending_table(what: str, endings: pl.DataFrame) -> Table:
@@ -96,7 +99,7 @@ def ending_table(what: str, endings: pl.DataFrame) -> Table:
     outcomes = ROUND_OUTCOMES | SESSION_OUTCOMES
     meanings = [f"{outcome}: {outcomes[outcome].words}" for outcome, *_ in rows if outcome in outcomes]
     note = f"{capitalized('; '.join(meanings))}." if meanings else ""
-    return Table(f"How {what} ended", ("Outcome", what.capitalize(), "Share"), rows, note=note)
+    return Table(f"How {what} ended", ("Outcome", what.capitalize(), "Share"), rows, note=note, aside=True)
 
 
 _OF_OPTIMIZERS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
@@ -149,7 +152,8 @@ def cost_table(run: Run) -> Table | None:
 
 def who_pays_table(run: Run) -> Table | None:
     """Show losses and accuracies of mean models by tenth of participation and by group, and of the worst tenth."""
-    names = [name for name in optimizers(run) if f"learning.{name}.loss_of_worst_tenth" in run.known]
+    several = len(run.clients) > 1
+    names = [name for name in optimizers(run) if several and f"learning.{name}.loss_of_worst_tenth" in run.known]
     first, rows = f"learning.{names[0]}." if names else "", list[tuple[str, ...]]()
     for key in [name for name in run.known if names and name.startswith(first) and "_of_" in name.removeprefix(first)]:
         what, _, which = key.removeprefix(first).partition("_of_")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
+from math import ceil
 from typing import TypeAlias
 
 import numpy as np
@@ -9,7 +10,8 @@ import polars as pl
 
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ScenarioError
-from fedsim.common.formatting import count, equation, listing, listing_of, number, percent
+from fedsim.common.formatting import capitalized, count, equation, listing, listing_of, number, percent
+from fedsim.learning.run_figures import CONVERGED_DESCENT
 from fedsim.measure.metrics import filled, split
 from fedsim.measure.noise import by_chance
 from fedsim.measure.shares import ROUNDING
@@ -17,8 +19,9 @@ from fedsim.pages.answer import Check, Grade
 from fedsim.pages.bias import FEW
 from fedsim.pages.commands import command_of, longer, with_seeds
 from fedsim.pages.expectations import sweep_verdict
+from fedsim.pages.methods import never_below_start
 from fedsim.pages.metric_wording import tv, wording_of
-from fedsim.pages.trial_tables import beyond, ranking_of
+from fedsim.pages.trial_tables import beyond, loss_parts, means, ranking_of, why_unfit
 from fedsim.run.check import LENGTH, SEEDS, STEP
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.trials.contrasts import Standing, contrasts, interval, seeds_needed
@@ -28,21 +31,19 @@ from fedsim.trials.decision import (
     MOSTLY,
     REPORTED,
     SHORTAGE,
+    UNDECIDED,
+    Why,
     aim_of,
     bias_metric,
-    chosen,
-    compared,
-    is_open,
+    judge_settings,
     judged,
-    keeping,
     open_settings,
     pace_metric,
     stopped_early,
-    trade_off,
     without_noise,
 )
 from fedsim.trials.optimizers import by_optimizer, metrics_of, twins
-from fedsim.trials.trials import COMPARED, CRASHED, FACTS, Axis, Trials
+from fedsim.trials.trials import COMPARED, CRASHED, FACTS, SIDE, Axis, Trials
 
 NAMED = 3  # settings that a sentence names at most
 COVERED = "participation.l1_uniform_theory"
@@ -52,6 +53,7 @@ _PLURAL = {"surely misses": "surely miss", "may miss": "may miss"}
 LONGER = "Run longer, until losses settle."
 LOWER_STEP = "Lower the step (`learning.step_size`)."
 _LONGER = 10  # times as long, where chance is a large part of a distance
+_SHORT = 0.2  # of the rounds short of clients, at which longer waits would starve more
 _SLOWER = 0.9  # of the fastest pace: the condition of the example of `decide`
 
 _Tried: TypeAlias = tuple[str, Floats, Floats, Axis | None]  # a name, its value at each setting, all values, its axis
@@ -152,14 +154,14 @@ def _conditions(trials: Trials) -> Iterator[Check]:
     if not conditions or free.best is None:
         return
     shown = listing([f"`{' '.join(each.text.split())}`" for each in conditions])
-    best = chosen(trials)
+    best = judge_settings(trials).choice
     facts = (metric, *(each.metric for each in conditions))
     if best is None:
         text = f"No setting keeps every condition ({shown})."
         value = wording_of(metric).write(float(free.mean[free.best]))
         relax = f"Relax a condition: without them {trials.names[free.best]} is best, with {value}."
         yield Check("conditions", Grade.BAD, text, facts=facts, remedy=relax)
-    elif not keeping(trials).sure[best]:
+    elif not judge_settings(trials).sure[best]:
         text = f"Whether {trials.names[best]} keeps {shown} is not sure: an interval reaches beyond a limit."
         seeds = 2 * len(trials.seeds)
         more = f"Run {count(seeds)} seeds, for narrower intervals."
@@ -168,7 +170,7 @@ def _conditions(trials: Trials) -> Iterator[Check]:
         )
     else:
         text = f"{trials.names[best]} keeps {shown}."
-        if not keeping(trials).kept[free.best]:
+        if not judge_settings(trials).kept[free.best]:
             value = wording_of(metric).write(float(free.mean[free.best]))
             text += f" Without the conditions {trials.names[free.best]} would be best, with {value}."
         yield Check("conditions", Grade.OK, text, trials.names[best], facts)
@@ -179,7 +181,7 @@ def _missed(trials: Trials) -> Iterator[Check]:
     conditions, left = aim_of(trials).conditions, open_settings(trials)
     ways, facts = list[str](), tuple(each.metric for each in conditions)
     for condition in conditions:
-        (kept, sure), means = judged(trials, [condition]), interval(trials.samples(condition.metric)).mean
+        (kept, sure), means = judged(trials, (condition,)), interval(trials.samples(condition.metric)).mean
         for verb, rows in (("surely misses", ~kept & sure), ("may miss", ~kept & ~sure)):
             some = np.flatnonzero(rows & np.isfinite(means)).tolist()
             write = wording_of(condition.metric).write
@@ -216,7 +218,8 @@ def diverged(trials: Trials) -> Iterator[Check]:
     if not runs:
         if (optimizers := by_optimizer(trials)) is not None and (lost := optimizers.meta["lost"]):
             far = listing_of([f"“{name}”" for name in lost], NAMED)
-            text = f"No training diverged, but {far} ended far off in some runs, and is not compared."
+            verb = "is" if len(lost) == 1 else "are"
+            text = f"{far} ended more than ten times as far off as others in some runs, and {verb} not compared."
             yield Check("diverged", Grade.CAUTION, text)
         elif every:
             yield Check("diverged", Grade.OK, "No training diverged.")
@@ -229,15 +232,46 @@ def diverged(trials: Trials) -> Iterator[Check]:
     state, text = Grade.CAUTION, f"Training diverged: {listing_of(ways, NAMED)}."
     if all((values[np.isfinite(values)] == 1).all() for values in every.values()):
         state, text = Grade.BAD, "All training diverged, so no loss can be compared."
-    learning, command = trials.scenario.learning, ""
-    step = None if learning is None else learning.step_size
-    several = learning is not None and any(each.local_step_size is not None for each in learning.optimizers)
     swept = any("step_size" in name for name in trials.swept)
-    if isinstance(step, ConstantSchedule) and not swept and not several:
-        command = command_of(trials.meta, "", {"learning.step_size": f"{step.initial / 10:g}"})
     remedy = "" if swept and state is Grade.CAUTION else LOWER_STEP  # smaller steps were tried
     facts = tuple(f"learning.{name}.diverged" for name in runs)
-    yield Check("diverged", state, text, "", facts, remedy, command, STEP)
+    yield Check("diverged", state, text, "", facts, remedy, _lower_step(trials), STEP)
+
+
+def _lower_step(trials: Trials) -> str:
+    """Return the command for a tenth of the step; "" where that is swept, or there are several."""
+    learning = trials.scenario.learning
+    step = None if learning is None else learning.step_size
+    several = learning is not None and any(each.local_step_size is not None for each in learning.optimizers)
+    if not isinstance(step, ConstantSchedule) or several or any("step_size" in name for name in trials.swept):
+        return ""
+    return command_of(trials.meta, "", {"learning.step_size": f"{step.initial / 10:g}"})
+
+
+def gained(trials: Trials) -> Iterator[Check]:
+    """Say which trainings did not get below the loss of their initial models, over the last half of their rounds."""
+    if SIDE in trials.parameters:  # each side has its own
+        return
+    by_setting = [never_below_start(trials.curves(row)) for row in range(len(trials.settings))]
+    every = {name: [of.get(name) for of in by_setting] for name in {name for of in by_setting for name in of}}
+    every = {name: of for name, of in sorted(every.items()) if name not in twins(trials)}
+    trained = [ratio for of in every.values() for ratio in of if ratio is not None]
+    lost = {name: np.array([(ratio or 0) >= 1 for ratio in of]) for name, of in every.items()}
+    if not any(rows.any() for rows in lost.values()):
+        return
+    swept, alone = any("step_size" in name for name in trials.swept), all(len(of) == 1 for of in by_setting)
+    if all(ratio >= 1 for ratio in trained):
+        ends = dict.fromkeys(f"{each:.2f}" for each in (min(trained), max(trained)))
+        text = "No training got below the loss of its initial model: over the last half it is "
+        text += f"{' to '.join(ends)} times that."
+        yield Check("trained", Grade.BAD, text, "", (), LOWER_STEP, _lower_step(trials), STEP + LENGTH)
+        return
+    where = np.stack([*lost.values()]).any(axis=0)
+    who = [trials.names[row] for row in np.flatnonzero(where).tolist()]
+    if not alone:
+        who = [f"“{name}”{_at(trials, rows)}" for name, rows in lost.items() if rows.any()]
+    text = f"{capitalized(listing_of(who, NAMED))} did not get below the loss of the initial model."
+    yield Check("trained", Grade.CAUTION, text, "", (), "" if swept else LOWER_STEP, _lower_step(trials), STEP + LENGTH)
 
 
 def _at(trials: Trials, rows: Bools) -> str:
@@ -275,10 +309,28 @@ def settled_losses(trials: Trials) -> Iterator[Check]:
         return
     facts = tuple(f"learning.{name}.converged" for name in moving)
     rows = np.asarray(np.stack([mask.any(axis=1) for mask in moving.values()]).any(axis=0))
-    who = listing_of([f"“{name}”" for name in moving], NAMED)
-    where, means = _at(trials, rows), "it shows how far training got, not where it would end"
-    text = f"The loss of {who} has not converged{where}: {means}."
-    yield Check("converged", Grade.CAUTION, text, "", facts, LONGER, _longer(trials, 2), LENGTH)
+    who = listing([f"“{name}”" for name in moving])
+    if len(moving) > NAMED:
+        who = f"{len(moving)} of {len(every)} optimizers"
+    where, shows = _at(trials, rows), "it shows how far training got, not where it would end"
+    if rows.sum() > NAMED and not rows.all():
+        chosen = judge_settings(trials).choice
+        where = f" at {rows.sum()} of {len(rows)} settings"
+        where += "" if chosen is None or rows[chosen] else f", but at {trials.names[chosen]}, which is chosen, it has"
+    if rows.all() and len(rows) > 1:
+        where = " at any setting" if all(mask.any(axis=1).all() for mask in moving.values()) else " at some settings"
+    text, late = f"The loss of {who} has not converged{where}: {shows}.", optimizer_facts(trials, "late_descent")
+    judgement = judge_settings(trials)
+    matter = [
+        row for row in (judgement.choice, *judgement.contrast.rows(Standing.REFERENCE, *UNDECIDED)) if row is not None
+    ]
+    falling = any(
+        (mask & (late[name] > CONVERGED_DESCENT))[matter].any() for name, mask in moving.items() if name in late
+    )
+    helps = falling and judgement.why is not Why.ENOUGH and trials.scenario.privacy is None
+    # A loss that swings or rises does not settle by itself, and more rounds need other noise.
+    remedy, command = (LONGER, _longer(trials, 2)) if helps else ("", "")
+    yield Check("converged", Grade.CAUTION, text, "", facts, remedy, command, LENGTH)
 
 
 def _longer(trials: Trials, times: int) -> str:
@@ -314,27 +366,26 @@ def _seeds(trials: Trials) -> Iterator[Check]:
         text = f"{best} and {others} are the same with every seed."
     else:
         text = f"What is compared with {best} differs significantly from it."
-    open_ = [row for row in (*tied, *few) if contrast.difference[row] and np.isfinite(contrast.half[row])]
+    open_ = [row for row in (*few, *tied) if contrast.difference[row] and np.isfinite(contrast.half[row])]
     if open_ and not alone:
-        row = max(open_, key=lambda each: abs(float(contrast.difference[each])))
+        row = min(open_, key=contrast.order.tolist().index)  # the rival: the next best
         apart, half = abs(float(contrast.difference[row])), float(contrast.half[row])
         least, by = MATTERS * abs(float(contrast.mean[contrast.reference])), wording.difference(apart, sign=False)
         needed = seeds_needed(max(apart, least), half, int(contrast.seeds[row]), max(1, contrast.tests))
-        of_best = f"of {percent(MATTERS)} ({wording.difference(least, sign=False)})"
-        what = f"a difference {of_best if apart < least else f'like that of {names[row]} ({by})'}"
-        remedy = f"To see {what} takes more than 1,000 seeds: not worth separating."
-        if needed:
+        of_best = f"{percent(MATTERS)} ({wording.difference(least, sign=False)})"
+        what = f"whether {names[row]} is worse by {of_best if apart < least else by}"
+        if settled := (needed is None or apart + half < least) and (not few or apart + half < least):
+            why = f"{wording.difference(apart, half, sign=False)} apart" if needed else "it takes more than 1,000 seeds"
+            text += f" Not worth separating: {why}."
+        elif needed and not (by_optimizer(trials) is None and judge_settings(trials).why is Why.ENOUGH):
             remedy, command = f"Run about {count(needed)} seeds to see {what}.", with_seeds(meta, needed)
-        if settled := not few and apart + half < least:
-            remedy, command = "", ""
-            text += f" Not worth separating: {wording.difference(apart, half, sign=False)} apart."
-    state = Grade.CAUTION if (open_ and not settled) or few or Standing.UNTESTED in contrast.states else Grade.OK
+    state = Grade.CAUTION if ((open_ or few) and not settled) or Standing.UNTESTED in contrast.states else Grade.OK
     yield Check("seeds", state, text, best, (wording.metric,), remedy, command, SEEDS)
 
 
 def _feasible(trials: Trials) -> Iterator[Check]:
     """Say whether the setting of choice finds its clients, and does all its rounds."""
-    if (row := chosen(trials)) is None or by_optimizer(trials) is not None:
+    if (row := judge_settings(trials).choice) is None or by_optimizer(trials) is not None:
         return
     (short, rounds), name = (float(interval(trials.samples(each)).mean[row]) for each in _FEASIBLE), trials.names[row]
     text, remedy = f"{percent(short)} of the rounds at {name} found too few eligible clients.", "Lower the cohort or R."
@@ -343,37 +394,52 @@ def _feasible(trials: Trials) -> Iterator[Check]:
     elif np.isfinite(short):
         yield Check("cohorts", Grade.OK, text, name, _FEASIBLE[:1])
     if stopped_early(trials)[row]:
-        text = f"{name} ended after {number(rounds)} of {number(trials.scenario.stop.most_rounds)} rounds."
-        yield Check("ended", Grade.CAUTION, text, name, _FEASIBLE[1:], "Give runs more time (`stop.duration`).")
+        text, stop = f"{capitalized(name)} {why_unfit(trials, row)}.", trials.scenario.stop
+        longer_by = (
+            {"stop.duration": stop.times(ceil(stop.most_rounds / max(rounds, 1)))["duration"]}
+            if rounds and "duration" in stop.criteria
+            else {}
+        )
+        command = command_of(trials.meta, "", longer_by) if longer_by else ""
+        yield Check(
+            "ended", Grade.CAUTION, text, name, _FEASIBLE[1:], "Give runs more time (`stop.duration`).", command, LENGTH
+        )
 
 
 def _chance(trials: Trials) -> Iterator[Check]:
-    """Say where chance alone would give at least half of the distance from uniform, since reports are few."""
-    metric = bias_metric(trials)
+    """Say whether chance alone would give at least half of the distance from uniform of the choice."""
+    metric, judgement = bias_metric(trials), judge_settings(trials)
     if metric.endswith(without_noise("")):
         yield Check("chance", Grade.OK, "What chance adds to the distances is taken off them.", "", (metric,))
         return
-    bias, row = interval(trials.samples(metric)).mean, chosen(trials)
-    reports, fair = reports_and_chance(trials)
-    testable = (bias > 0) & (reports > 0) & np.isfinite(fair)
-    few = np.flatnonzero(testable & (bias < 2 * fair) & (reports < FEW * trials.scenario.devices)).tolist()
-    if not few:
-        if testable.any():
-            yield Check("chance", Grade.OK, "Chance is a small part of the distances from uniform.", "", (metric,))
+    if judgement.choice is None or by_optimizer(trials) is not None:
         return
-    worst = max(few, key=lambda each: (each == row, float(fair[each] / bias[each])))
-    far, even, where = tv(float(bias[worst])), tv(float(fair[worst])), trials.names[worst]
-    text = f"Chance is a large part of these distances: {far} at {where}, and equal chances alone would give {even}."
-    more = f"Run {_LONGER} times as long."
-    yield Check("chance", Grade.CAUTION, text, where, (metric,), more, _longer(trials, _LONGER), LENGTH)
+    row, where = judgement.choice, trials.names[judgement.choice]
+    reports, fair = (float(each[row]) for each in reports_and_chance(trials))
+    bias = float(means(trials, metric)[row])
+    if not (bias > 0 and reports > 0 and np.isfinite(fair)):
+        return
+    far, even, large = tv(bias), tv(fair), bias < 2 * fair and reports < FEW * trials.scenario.devices
+    if bias <= fair:
+        text = f"At {where} clients take part more evenly than equal chances would have it: {far} against {even}."
+        yield Check("chance", Grade.OK, text, where, (metric,))
+    elif not large or metric != judgement.aim.metric:
+        yield Check("chance", Grade.OK, f"At {where} equal chances alone would give {even} of {far}.", where, (metric,))
+    else:
+        text = (
+            f"Chance is a large part of these distances: {far} at {where}, and equal chances alone would give {even}."
+        )
+        command = _longer(trials, _LONGER)
+        more = f"Run {_LONGER} times as long." if command else ""
+        yield Check("chance", Grade.CAUTION, text, where, (metric,), more, command, LENGTH)
 
 
 def _edge(trials: Trials) -> Iterator[Check]:
     """Say where the choice has the largest or least value that was tried, so that the best may lie beyond."""
-    row, tuning = chosen(trials), (trials.scenario.decide and trials.scenario.decide.tune) or {}
+    row, tuning = judge_settings(trials).choice, (trials.scenario.decide and trials.scenario.decide.tune) or {}
     if row is None or len(trials.settings) < 2 or by_optimizer(trials) is not None:
         return
-    axes = [axis for axis in trials.axes if not axis.ticks and axis.size > 2]
+    axes = [axis for axis in trials.axes if axis.ordered and axis.size > 2]
     tried: list[_Tried] = [(axis.name, axis.x, _tried_beside(trials, axis, row), axis) for axis in axes]
     tuned = [
         (key, trials.numbers(path), tuning[key])
@@ -386,14 +452,15 @@ def _edge(trials: Trials) -> Iterator[Check]:
         highest = bool(x[row] == values[-1])
         if values[0] < x[row] < values[-1]:
             continue
-        if not highest and not _has_less(trials, axis, float(values[0])):
+        if not (_has_more if highest else _has_less)(trials, axis, float(x[row])) or _flat(trials, axis, row, values):
             at_the_least = True
             continue
         (way, beyond), at_an_end = (("largest", "larger") if highest else ("least", "smaller")), True
         beside = " with its other values" if axis and values[-1] < axis.x.max() and highest else ""
-        text = f"{equation(name, number(float(x[row])))} of the choice is the {way} value that was tried{beside}"
+        value = axis.at(float(x[row])) if axis else number(float(x[row]))
+        text = f"{equation(name, value)} of the choice is the {way} value that was tried{beside}"
         remedy = f"Try {beyond} values of {name} too{'' if axis else ' (`decide.tune`)'}."
-        command = "" if axis is None else _grid(trials, axis, values, highest=highest)
+        command = "" if axis is None else _grid(trials, axis, values, row, highest=highest)
         text, keys = f"{text}: the best may lie beyond.", (name,) if axis is None else axis.parameters
         turns = tuple(each.rpartition(".")[2] for each in keys)
         yield Check("edge", Grade.CAUTION, text, trials.names[row], (), remedy, command, turns)
@@ -413,7 +480,7 @@ def _tried_beside(trials: Trials, axis: Axis, row: int) -> Floats:
 def _has_less(trials: Trials, axis: Axis | None, least: float) -> bool:
     """Say whether there are values below the least that was tried: below 1 there is 0, where the scenario takes it."""
     if least != 1 or axis is None:
-        return least > 0
+        return least > 0 and not (axis and axis.ticks)
     try:
         trials.scenario.with_values({axis.parameters[0]: 0})
     except ScenarioError:
@@ -421,15 +488,42 @@ def _has_less(trials: Trials, axis: Axis | None, least: float) -> bool:
     return True
 
 
-def _grid(trials: Trials, along: Axis, values: Floats, *, highest: bool) -> str:
-    """Return the command that tries values beyond an end; "" where one parameter is not all that differs."""
+def _has_more(trials: Trials, axis: Axis | None, most: float) -> bool:
+    """Say whether values beyond the largest can work: clients must have come back when a round wants them.
+
+    No evenness lies beyond that of all clients taking part equally.
+    """
+    row, metric = judge_settings(trials).choice, judge_settings(trials).aim.metric
+    if row is not None and metric == bias_metric(trials) and means(trials, metric)[row] <= ROUNDING:
+        return False
+    if row is None or axis is None or not any(each.endswith(("separation", "cooldown")) for each in axis.parameters):
+        return True
+    selected = float(means(trials, "sessions.count")[row] / means(trials, "rounds.count")[row])
+    short = float(np.nan_to_num(means(trials, SHORTAGE)[row]))
+    selected = selected if np.isfinite(selected) else float(trials.scenario.server.wanted or 1)
+    return (bool(axis.ticks) or most + 1 < int(trials.scenario.devices / selected)) and short < _SHORT
+
+
+def _flat(trials: Trials, axis: Axis | None, row: int, values: Floats) -> bool:
+    """Say whether the next value inwards, with the choice's other values, ties with it."""
+    if axis is None or len(values) < 2:
+        return False
+    inwards = values[-2] if axis.x[row] == values[-1] else values[1]
+    others = [trials.texts(name) for each in trials.axes if each is not axis for name in each.parameters]
+    ties = [each for each in judge_settings(trials).tied if axis.x[each] == inwards]
+    return any(all(texts[each] == texts[row] for texts in others) for each in ties)
+
+
+def _grid(trials: Trials, along: Axis, values: Floats, row: int, *, highest: bool) -> str:
+    """Return the command that tries values beyond an end with the choice's others; "" where values go together."""
     sweep, path = trials.scenario.sweep, along.parameters[0]
-    if sweep is None or not sweep.paths == list(sweep.grid) == [path]:
+    if sweep is None or sweep.paths != list(sweep.grid) or len(along.parameters) > 1 or along.ticks:
         return ""
     further = (values[-1], 2 * values[-1] - values[-2]) if highest else (values[0] / 2, values[0])
     whole = bool((values == np.rint(values)).all())
     shown = ", ".join(f"{round(each) if whole else each:g}" for each in further)
-    return command_of(trials.meta, "sweep", {"sweep.grid": f"{{{path}: [{shown}]}}"})
+    others = [f"{name}: [{trials.settings[name][row]}]" for name in sweep.grid if name != path]
+    return command_of(trials.meta, "sweep", {"sweep.grid": f"{{{', '.join([f'{path}: [{shown}]', *others])}}}"})
 
 
 def theory_check(trials: Trials) -> Iterator[Check]:
@@ -461,15 +555,15 @@ def _size(trials: Trials) -> Iterator[Check]:
     privacy = trials.scenario.privacy
     if privacy is not None and privacy.stands_for is not None:
         times = number(privacy.stands_for)
-        text = f"At full size ({times} times this) participation noise is smaller: compare the other parts of the loss."
+        text = f"At full size ({times} times this) participation noise is smaller"
+        text += f"{': compare the other parts of the loss' * bool(loss_parts(trials))}."
         yield Check("size", Grade.CAUTION, text)
 
 
 def _price(trials: Trials) -> Iterator[Check]:
     """Say that nothing says what pace is worth, where the most even setting is not the fastest."""
-    ends, best = trade_off(trials), compared(trials).best
-    asked = is_open(trials) and chosen(trials) == best and by_optimizer(trials) is None
-    if ends is None or best is None or not asked:
+    ends, best = judge_settings(trials).front, judge_settings(trials).contrast.best
+    if ends is None or best is None or judge_settings(trials).why is not Why.OPEN or by_optimizer(trials) is not None:
         return
     fast, metric, pace = int(ends[0]), aim_of(trials).metric, pace_metric(trials)
     least = f"{_SLOWER * interval(trials.samples(pace)).mean[fast]:.3g}"
@@ -481,7 +575,7 @@ def _price(trials: Trials) -> Iterator[Check]:
 
 
 TRIAL_CHECKS: tuple[Checks, ...] = (
-    *(_complete, _comparable, _conditions, limits_check, diverged, settled_losses),
+    *(_complete, _comparable, _conditions, limits_check, diverged, gained, settled_losses),
     *(_feasible, _seeds, _chance, _edge, theory_check, _size, _price),
 )
 """In this order; the first bad one is the headline."""

@@ -1,5 +1,6 @@
 """The tables of trials, a row for each setting or optimizer, and how each setting stands."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
@@ -8,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from fedsim.common.arrays import Floats
-from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, duration, listing, number, percent
+from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, number, percent
 from fedsim.measure.grammar import MetricCondition
 from fedsim.measure.metrics import describe, split
 from fedsim.pages.metric_wording import MetricWording, wording_of
@@ -18,22 +19,20 @@ from fedsim.scenario.privacy import scope_of
 from fedsim.trials.contrasts import Contrasts, Interval, Standing, contrasts, interval
 from fedsim.trials.decision import (
     L1,
+    MATTERS,
     REPORTED,
+    SHORTAGE,
     UNDECIDED,
     UPDATES,
     aim_of,
     bias_metric,
-    compared,
-    dropped,
-    is_open,
-    keeping,
+    judge_settings,
     open_settings,
     pace_metric,
     planned_seeds,
-    trade_off,
+    stopped_early,
 )
 from fedsim.trials.optimizers import (
-    COSTS,
     MEMORY,
     RANK,
     allowed,
@@ -44,17 +43,16 @@ from fedsim.trials.optimizers import (
     ranked_by,
     winners,
 )
-from fedsim.trials.trials import FACTS, Trials, names_of
+from fedsim.trials.trials import FACTS, SIDE, Trials, names_of
 
 SETTINGS = 60  # settings in a table at most
-_METRICS = 9  # metrics in a table at most
+_METRICS = 7  # metrics in a table at most
 _GROUPS = 3  # groups in a table at most
 _OPTIMIZERS = 4  # optimizers whose losses are taken apart at most
 _INTERVAL = "mean ± half of the 95 % interval"
 HEADLINES = (
     *("participation.reported_l1_uniform", L1, UPDATES, "participation.coverage"),
-    *("participation.gini", "rounds.shortage_share", "rounds.duration.p50", "sessions.reported_share"),
-    "sessions.wasted_share",
+    *("rounds.shortage_share", "rounds.duration.p50", "sessions.reported_share", "sessions.wasted_share"),
 )
 """Metrics shown first, those that differ between settings; the losses of optimizers come after them."""
 _COSTS = (
@@ -68,7 +66,7 @@ _FACTS = (
     *("sessions.device_hours", "privacy.epsilon", "group.GROUP.reported_ratio", "group.GROUP.below_half_fair_share"),
 )
 """Metrics of the first stage of a decision, before anything is trained."""
-_MOST_FACTS = 24
+_MOST_FACTS = 12
 _OF_GROUP = {"group.GROUP.reported_ratio": "of fair share", "group.GROUP.below_half_fair_share": "below half"}
 """What metrics of groups are called in heads: reports in multiples of the fair share, devices below half of it."""
 _WORDS = {Standing.REFERENCE: "best", Standing.DIFFERS: "worse"}
@@ -94,11 +92,12 @@ class Ranking(NamedTuple):
 def ranking_of(trials: Trials) -> Ranking:
     """Return settings compared by what is chosen by; or the optimizers of trials of these, by their mean rank."""
     if (optimizers := by_optimizer(trials)) is None:
-        return Ranking(compared(trials), trials.names, wording_of(aim_of(trials).metric))
-    words, write = f"mean rank over {count(len(optimizers.meta['ranked']), 'case')}", partial(number, digits=2)
+        return Ranking(judge_settings(trials).contrast, trials.names, wording_of(aim_of(trials).metric))
+    words, short = f"mean rank over {count(len(optimizers.meta['ranked']), 'case')}", partial(number, digits=2)
+    write = short
     if ranked_by(optimizers) != RANK:
         words, write = FIGURE_WORDS[optimizers.meta["figure"]], partial(number, digits=4)
-    return Ranking(ranked(optimizers), optimizers.names, MetricWording(RANK, words, words, write=write, apart=write))
+    return Ranking(ranked(optimizers), optimizers.names, MetricWording(RANK, words, words, write=write, apart=short))
 
 
 def means(trials: Trials, metric: str) -> Floats:
@@ -112,21 +111,34 @@ def order_of(contrast: Contrasts) -> list[int]:
     return list(dict.fromkeys([*contrast.order.tolist(), *others.tolist()]))
 
 
+def why_unfit(trials: Trials, row: int) -> str:
+    """Say what a setting did not do that others did: its rounds, or find clients for most of them."""
+    if stopped_early(trials)[row]:
+        done, asked = float(means(trials, "rounds.count")[row]), trials.scenario.stop.most_rounds
+        return f"did {count(done)} of {count(asked, 'round')}"
+    return f"found too few clients in {percent(float(means(trials, SHORTAGE)[row]))} of its rounds"
+
+
 def standings(trials: Trials) -> tuple[str, ...]:
     """Say how each setting stands, in a word or with the condition that it misses."""
-    contrast, ends = compared(trials), trade_off(trials) if is_open(trials) else None
-    conditions = [(each, means(trials, each.metric)) for each in aim_of(trials).conditions]
+    judged = judge_settings(trials)
+    contrast, ends = judged.contrast, judged.front if judged.open else None
+    conditions = [(each, means(trials, each.metric)) for each in judged.aim.conditions]
 
     def standing(row: int) -> str:
         if not np.isfinite(contrast.mean[row]):
             return "no result"
-        if not keeping(trials).kept[row]:
+        if not judged.kept[row]:
             missed, values = next((each, values) for each, values in conditions if not each.holds(float(values[row])))
             value = wording_of(missed.metric).write(float(values[row])) if np.isfinite(values[row]) else "no value"
             return f"misses {' '.join(missed.text.split())} ({value}{beyond(missed, float(values[row]))})"
+        if judged.unfit[row]:
+            return why_unfit(trials, row)
         if ends is None:
             state = contrast.standing(row)
-            return "dropped" if dropped(trials)[row] else "" if state is None else _WORDS.get(state, state.value)
+            word = "dropped" if judged.dropped[row] else "" if state is None else _WORDS.get(state, state.value)
+            word = "as good" if state is Standing.FEW and row in judged.tied else word
+            return word if row != judged.choice or row == contrast.best else f"chosen, {word}"
         even, fast = ("more even", "faster") if len(contrast.mean) == 2 else ("most even", "fastest")
         return {ends[-1]: even, ends[0]: fast}.get(row, "in between" if row in ends else "beaten")
 
@@ -151,6 +163,12 @@ def moves(trials: Trials, metric: str) -> bool:
     return bool(contrast.differs.any()) or not contrast.rows(*UNDECIDED)
 
 
+def _matters(trials: Trials, metric: str) -> bool:
+    """Say whether settings differ in a metric by more than 5 % of the largest."""
+    mean = means(trials, metric)
+    return bool(np.nanmax(mean) - np.nanmin(mean) > MATTERS * np.nanmax(np.abs(mean)))
+
+
 def headlines(trials: Trials) -> tuple[str, ...]:
     """Choose the metrics to show: those of the scenario's own and of `HEADLINES` that move, then groups and losses."""
     metrics, other = trials.metrics, {L1, REPORTED} - {bias_metric(trials)}
@@ -159,7 +177,10 @@ def headlines(trials: Trials) -> tuple[str, ...]:
     ends += [name for figure in ("loss", "excess_loss") for name in metrics_of(trials, figure).values()]
     listed = [*(name for name in metrics if describe(name) is None), *(name for name in HEADLINES if name in metrics)]
     listed = [name for name in listed if name not in other]
-    moving = [name for name in (*listed, *ends) if moves(trials, name)]
+    if SIDE in trials.parameters:  # of single runs a loss that has not converged is no finding
+        open_ = {name for name, each in metrics_of(trials, "converged").items() if (trials.samples(each) == 0).any()}
+        ends = [name for name in ends if split(name)[1].get("optimizer") not in open_]
+    moving = [name for name in (*listed, *ends) if moves(trials, name) and _matters(trials, name)]
     return tuple(moving or listed or metrics)[: _METRICS - 1]
 
 
@@ -177,12 +198,14 @@ def shown_metrics(trials: Trials) -> tuple[str, ...]:
     for name in (*always, *headlines(trials)):
         if name in trials.metrics:
             named.setdefault(wording_of(name).words, name)
-    return tuple(named.values())[:_METRICS]
+    cases = by_optimizer(trials) is not None  # of which optimizers have a table of their own
+    return tuple(each for each in named.values() if not (cases and each.startswith("learning.")))[:_METRICS]
 
 
 def settings_table(trials: Trials) -> Table:
     """Show each setting, the best first: how it stands, how far from the best, and its figures with intervals."""
-    contrast, columns = compared(trials), list[SettingColumn]()
+    judged, columns = judge_settings(trials), list[SettingColumn]()
+    contrast, same = judged.contrast, list[str]()
     wording, names = wording_of(aim_of(trials).metric), names_of((*trials.parameters, *trials.tuned))
     short = trials.meta.get("part", {}).get("short")
     so_far = f"by day {short['days']}" if short else ""
@@ -197,17 +220,20 @@ def settings_table(trials: Trials) -> Table:
         columns = [("Standing", stands), ("From the best", apart)]
     for metric in shown_metrics(trials):
         head, column = column_of(trials, metric, _of_group(metric) if trials.stage == FACTS else "")
-        columns.append((f"{head}, {so_far}" if so_far and not in_whole(metric)[2] else head, column))
-    if trials.stage == FACTS and (noise := noise_of_means(trials)) is not None:
-        columns.append(("Noise of a mean", [number(each, 3) for each in noise.tolist()]))
-    if trials.stage == FACTS and not keeping(trials).kept.all():
-        missing = np.where(keeping(trials).kept, NO_VALUE, stands).tolist()
+        head = f"{head}, {so_far}" if so_far and not in_whole(metric)[2] else head
+        if len(column) < 3 or len({*column}) > 1 or metric == judged.aim.metric:
+            columns.append((head, column))
+        elif metric in {bias_metric(trials), pace_metric(trials), *_COSTS}:
+            same.append(f"{wording_of(metric).head} {column[0]}")
+    if trials.stage == FACTS and not judged.kept.all():
+        missing = np.where(judged.kept, NO_VALUE, stands).tolist()
         columns.append(("Misses", missing))
-    columns += [(f"{names[path]} (tuned)", trials.texts(path)) for path in trials.tuned]
+    columns += [(f"{names[path]} (tuned)", trials.texts(path)) for path in trials.tuned] if choice else []
     seeds = planned_seeds(trials)
     if len(np.unique(seeds)) > 1:
         columns.append(("Seeds", [number(each) for each in seeds.tolist()]))
-    note = "Dropped settings had no further seeds. " if dropped(trials).any() else ""
+    note = "Dropped settings had no further seeds. " if judged.dropped.any() else ""
+    note += f"The same everywhere: {', '.join(same)}. " if same else ""
     if several and trials.stage != FACTS and not contrast.untested:
         note += f"From the best: {'' if contrast.scale else 'with the interval of the '}{contrast.test}."
     first = ", the best first" if several else ""
@@ -223,29 +249,20 @@ def _of_group(fact: str) -> str:
 
 def _before_training(trials: Trials, row: int) -> str:
     """Say in a word or two how a setting stands in the first stage of a decision."""
-    kept, sure = keeping(trials).kept[row], not open_settings(trials)[row]
+    kept, sure = judge_settings(trials).kept[row], not open_settings(trials)[row]
     return "left" if kept else "goes" if sure else "uncertain"
 
 
-def noise_of_means(trials: Trials) -> Floats | None:
-    """Return the standard deviation of the noise of privacy in a round's mean; None where none is known."""
-    privacy, of = trials.scenario.privacy, ("noise_multiplier", "sensitivity")
-    if privacy is None or privacy.clip is None or any(path.startswith("privacy.clip") for path in trials.swept):
-        return None
-    multiplier, sensitivity = (means(trials, f"privacy.{each}") for each in of)
-    return np.asarray(privacy.clip * multiplier * sensitivity / means(trials, "reports.wanted"))
-
-
 def cells(averages: Interval, metric: str = "") -> list[str]:
-    """Write means of a metric with their intervals."""
-    write = wording_of(metric).mean
+    """Write means of a metric with their intervals, under the head of its wording."""
+    write = wording_of(metric).cell
     ends = zip(averages.mean.tolist(), averages.half.tolist(), strict=True)
     return [write(mean, half) if np.isfinite(mean) else NO_VALUE for mean, half in ends]
 
 
 def column_of(trials: Trials, metric: str, words: str = "") -> SettingColumn:
-    """Make the column of a metric, under its name in the registry or other words."""
-    return capitalized(words or wording_of(metric).words), cells(interval(trials.samples(metric)), metric)
+    """Make the column of a metric, under its short name in the registry or other words."""
+    return capitalized(words or wording_of(metric).head), cells(interval(trials.samples(metric)), metric)
 
 
 def setting_table(
@@ -326,17 +343,27 @@ def parts_table(trials: Trials, name: str, parts: Mapping[str, str]) -> Table:
 
 
 def optimizer_table(optimizers: Trials) -> Table:
-    """Show optimizers by mean rank, and their figure in every case."""
+    """Show optimizers by mean rank, how they stand, and their figure in every case."""
     contrast, figure, cases = ranked(optimizers), optimizers.meta["figure"], optimizers.meta["cases"]
-    values = [cells(interval(optimizers.samples(in_case(figure, case)))) for case in cases]
+    header, caption = ["Optimizer", "Standing", "From the best"], "Optimizers, the best first"
+    gone = dict.fromkeys(optimizers.meta["lost"], "far off") | dict.fromkeys(optimizers.meta["elsewhere"], "not ranked")
+    states = [contrast.standing(row) or Standing.UNTESTED for row in range(len(contrast.mean))]
     names = optimizers.settings["optimizer"]
-    header, caption = ("Optimizer", *(case or capitalized(FIGURE_WORDS[figure]) for case in cases)), "Optimizers"
+    values = [[gone.get(name, _WORDS.get(state, state.value)) for name, state in zip(names, states, strict=True)]]
+    ends, apart = (
+        zip(contrast.difference.tolist(), contrast.tested_half.tolist(), strict=True),
+        wording_of(RANK).difference,
+    )
+    values.append([apart(mean, half) if np.isfinite(mean) else NO_VALUE for mean, half in ends])
+    if contrast.best is not None:
+        values[1][contrast.best] = NO_VALUE
     if ranked_by(optimizers) == RANK:
-        values = [cells(Interval(contrast.mean, contrast.margin)), *values]
-        header = (header[0], "Mean rank", *header[1:])
-        caption = f"Optimizers by mean rank, and {FIGURE_WORDS[figure]}"
+        values.append(cells(Interval(contrast.mean, contrast.margin)))
+        header, caption = [*header, "Mean rank"], f"{caption}, and {FIGURE_WORDS[figure]}"
+    values += [cells(interval(optimizers.samples(in_case(figure, case)))) for case in cases]
+    header += [case or capitalized(FIGURE_WORDS[figure]) for case in cases]
     rows = tuple((names[row], *(each[row] for each in values)) for row in order_of(contrast))
-    return Table(f"{caption}: {_INTERVAL}", header, rows)
+    return Table(f"{caption}: {_INTERVAL}", tuple(header), rows, 2)
 
 
 def winners_table(optimizers: Trials) -> Table | None:
@@ -349,24 +376,28 @@ def winners_table(optimizers: Trials) -> Table | None:
     figure = FIGURE_WORDS[optimizers.meta["figure"]]
     or_loss = ", or the loss where no optimum is known" if optimizers.meta["figure"] == "bias" else ""
     note = (
-        "Paired tests over the seeds, 5\N{NARROW NO-BREAK SPACE}% for the whole table: what a cell does not name, and "
-        "its column allows, is significantly worse, or diverged or is far off with some seed. By the "
-        f"{figure}{or_loss}; costs are medians until the target. Memory is what an optimizer says of itself."
+        "Paired tests over the seeds, 5\N{NARROW NO-BREAK SPACE}% for the whole table: what ties is not significantly "
+        f"worse than the one that is named, with its {figure}{or_loss}. Memory is what an optimizer says of itself."
     )
     caption, head = "Which optimizer, by case and by the memory that there is", ("Case", *MEMORY)
     return Table(caption, head, rows, len(head), note)
 
 
 def _won(optimizers: Trials, case: str, best: Sequence[int]) -> str:
-    """Write a cell of the table of winners: the best with its figure and costs, and who ties."""
+    """Write a cell of the table of winners: the best with its figure, and how many tie."""
     if not best:
         return NO_VALUE
-    row, names = best[0], optimizers.settings["optimizer"]
-    cost = [optimizers.samples(in_case(what, case))[row] for what in COSTS]
-    took = ""
-    if all(np.isfinite(each).all() for each in cost):
-        rounds, time, sent = (float(np.median(each)) for each in cost)
-        took = f"; {count(rounds)} rounds, {duration(time)}, {number(sent, 2)} MB"
-    ties = f"; tied: {listing([names[each] for each in best[1:]])}" if len(best) > 1 else ""
-    value = float(optimizers.samples(in_case(optimizers.meta["figure"], case))[row].mean())
-    return f"{names[row]} {above_dust(value, 2)}{took}{ties}"
+    value = float(optimizers.samples(in_case(optimizers.meta["figure"], case))[best[0]].mean())
+    ties = f", {len(best) - 1} tied" if len(best) > 1 else ""
+    return f"{optimizers.settings['optimizer'][best[0]]} {above_dust(value, 2)}{ties}"
+
+
+def mostly_best(optimizers: Trials) -> list[tuple[str, str, int]]:
+    """Return, for each of `MEMORY` in which it makes a difference, which optimizer is most often among the best."""
+    within, names, most = allowed(optimizers), optimizers.names, list[tuple[str, str, int]]()
+    for at, memory in enumerate(MEMORY):
+        times = Counter(row for cells in winners(optimizers) for row in cells[at])
+        if times and not (at and (within[at] == within[at - 1]).all()):
+            row = max(times, key=lambda each: (times[each], -each))
+            most.append((memory, names[row], times[row]))
+    return most

@@ -1,59 +1,61 @@
 """What trials answer, be they a sweep, a decision or optimizers over cases: each number a value or a contrast."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
-from fedsim.common.formatting import capitalized, count, count_range, listing, listing_of, percent, with_separation
+from fedsim.common.formatting import (
+    capitalized,
+    count,
+    count_range,
+    duration,
+    fixed,
+    listing,
+    listing_of,
+    number,
+    percent,
+    with_separation,
+)
 from fedsim.measure.metrics import split
 from fedsim.pages import trial_tables as tables
 from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, Answer, Check, Grade, Section, Sentence, Tile
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.plot import Rows, row_plot
-from fedsim.pages.charts.sweeps import (
-    TRADE_OFF,
-    curves_chart,
-    line_chart,
-    loss_and_pace_chart,
-    parts_chart,
-    trade_off_chart,
-)
+from fedsim.pages.charts.sweeps import TRADE_OFF, curves_chart, line_chart, pace_chart, parts_chart, trade_off_chart
 from fedsim.pages.commands import command_of
 from fedsim.pages.expectations import sweep_verdict
-from fedsim.pages.metric_wording import MetricWording, wording_of
+from fedsim.pages.metric_wording import MetricWording, read_condition, tv, wording_of
 from fedsim.pages.provenance import sweep_provenance
-from fedsim.pages.trial_checks import NAMED, checks_of_trials, losses_of, of_parts, optimizer_facts
-from fedsim.pages.trial_tables import FIGURE_WORDS, headlines, loss_parts, means, moves, ranking_of
+from fedsim.pages.trial_checks import NAMED, checks_of_trials, losses_of, unsettled
+from fedsim.pages.trial_tables import FIGURE_WORDS, loss_parts, means, mostly_best, ranking_of, why_unfit
 from fedsim.scenario.server import SyncServer
 from fedsim.trials.contrasts import Contrasts, Standing, interval
 from fedsim.trials.decision import (
     L1,
-    PULL,
+    ROUNDS,
     SHORTAGE,
     SLACK,
     UNDECIDED,
-    Cheapest,
+    JudgedSettings,
+    Why,
     aim_of,
     bias_metric,
-    cheapest,
-    chosen,
-    compared,
-    is_open,
+    judge_settings,
     lengths_differ,
     open_settings,
     pace_metric,
-    tied,
+    stopped_early,
     without_noise,
 )
 from fedsim.trials.optimizers import by_optimizer, footprint, ranked
 from fedsim.trials.trials import COARSE, COMPARED, COMPLETE, FACTS, FULL, SIDE, Trials
 
-_TRENDS = 8  # metrics with charts of their own at most
 _ROWS = 24  # settings in a picture at most
 _HOURS, _SESSIONS = "sessions.device_hours", "sessions.count"
 _PICTURE = "settings"
-_FIGURES = (_PICTURE, "distance", TRADE_OFF, "ranks", "curves", "loss-and-pace", "parts-*", "trend-*")
+_FIGURES = (_PICTURE, "distance", TRADE_OFF, "ranks", "curves", "loss-and-pace", "parts-*")
 
 
 def trials_answer(trials: Trials, checks: Sequence[Check] = ()) -> Answer:
@@ -95,7 +97,7 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
     if optimizers is not None:
         return f"{_leading(*ranking_of(trials))}."
     feasible = [each.text for each in checks if each.name in {"cohorts", "ended"} and each.state is Grade.CAUTION]
-    return " ".join([f"{_choice(trials)}.", *feasible])
+    return " ".join([f"{_choice(trials)}.", *_left_out(trials), *feasible])
 
 
 def _open(trials: Trials, metric: str) -> str:
@@ -103,7 +105,7 @@ def _open(trials: Trials, metric: str) -> str:
     settings, gone = len(trials.settings), int((~open_settings(trials)).sum())
     went = f"{count(gone)} of {count(settings, 'setting')} surely {'misses' if gone == 1 else 'miss'} a condition"
     later = f"; {wording_of(metric).words} is not known yet" if metric != aim_of(trials).metric else ""
-    contrast = compared(trials)
+    contrast = judge_settings(trials).contrast
     if contrast.best is None:
         return f"{went}{later}."
     best, wording = contrast.best, wording_of(aim_of(trials).metric)
@@ -112,60 +114,142 @@ def _open(trials: Trials, metric: str) -> str:
 
 
 def stage_in_words(trials: Trials) -> str:
-    """Say which stage of a decision these trials are, and of what part of the devices and of the time; "" of others."""
+    """Say how far a decision got, and of what part of the devices and of the time it speaks; "" of others."""
     part, short = trials.meta.get("part", {}), trials.meta.get("part", {}).get("short")
     if not part:
         return ""
+    by = wording_of(aim_of(trials).metric).words
     what = {
-        FACTS: "facts, without training",
-        COARSE: "a coarse ranking, with few variants and seeds: its intervals are wide",
-        FULL: "in full, all variants and as many seeds as it takes",
+        FACTS: "These are facts of short runs without training",
+        COARSE: f"This is a coarse ranking by the {by}, with few variants and seeds: its intervals are wide",
+        FULL: "All settings that were left were tuned and compared in full",
     }
-    of = [f"1/{trials.scale:,} of devices and cohorts"] if trials.scale > 1 else []
+    of = [f"one in {count(trials.scale)} of the {count(trials.scenario.devices * trials.scale, 'device')}"]
+    of = of if trials.scale > 1 else []
     of += [f"the first {count(short['days'], 'day')}, with totals carried on to the end"] if short else []
-    text = f"Stage {[*what].index(trials.stage) + 1} of 3, {what[trials.stage]}{f', from {listing(of)}' if of else ''}."
+    text = f"{what[trials.stage]}{f', from {listing(of)}' if of else ''}."
     if trials.stage == FACTS:
         off = f"{100 * SLACK:.0f}\N{NARROW NO-BREAK SPACE}%"
         return f"{text} A setting goes if it misses a limit even when its figure is {off} off."
     if gone := part["gone"]:
-        text += (
-            f" {count(gone, 'setting')} that surely {'misses' if gone == 1 else 'miss'} a condition went in stage 1."
-        )
+        text += f" {count(gone, 'setting')} surely {'misses' if gone == 1 else 'miss'} a condition, and went before."
     return text
 
 
 def _choice(trials: Trials) -> str:
-    """Say what to choose, what ties with it, and at what price in pace."""
-    contrast, wording, row, names = compared(trials), wording_of(aim_of(trials).metric), chosen(trials), trials.names
+    """Say what to choose, what ties with it, and at what price in pace; of two sides, whether they differ."""
+    judged, wording, names = judge_settings(trials), wording_of(aim_of(trials).metric), trials.names
+    contrast, row, paces = judged.contrast, judged.choice, means(trials, pace_metric(trials))
     if contrast.best is None or row is None:
         return f"nothing to choose by: no run has a value of {wording.metric}"
-    kept = " of those that keep the conditions" if aim_of(trials).conditions else ""
-    if not is_open(trials) and (least := cheapest(trials)) is not None:
-        return f"{'Choose ' * (trials.scenario.decide is not None)}{_cheapest(trials, least, kept)}"
-    if row != contrast.best:
+    if SIDE in trials.parameters and len(names) == 2 and (open_ := _not_apart(trials, judged)):
+        return open_
+    if judged.why is Why.ENOUGH:
+        return _enough(trials, judged)
+    if judged.why is Why.FASTEST:
         return f"{names[row]} is the fastest, and the most even, {names[contrast.best]}, is not significantly more even"
-    paces = means(trials, pace_metric(trials))
+    choose = "Choose " * (trials.scenario.decide is not None)
+    kept = " of those that keep the conditions" if not judged.kept.all() else ""
+    if judged.unfit.any() and not stopped_early(trials)[contrast.best]:
+        kept += f"{' and' if kept else ' of those that'} find their clients and do their rounds"
+    if judged.aim.metric == trials.scenario.headline and (course := _course(trials, contrast, wording)):
+        return course
+    if judged.why is Why.TIES:
+        return f"{choose}{_cheapest(trials, judged, kept)}"
     fast = int(np.nanargmax(paces)) if np.isfinite(paces).any() else row
-    if fast == row or not is_open(trials):
-        return _leading(contrast, names, wording, "Choose " * (trials.scenario.decide is not None), kept)
+    if fast != row and judged.why is Why.OPEN:
+        write, most = (
+            wording_of(pace_metric(trials)).write,
+            ("more", "faster") if len(names) == 2 else ("the most", "the fastest"),
+        )
+        ends = [(wording.write(float(contrast.mean[each])), write(float(paces[each]))) for each in (row, fast)]
+        even = f"{names[row]} is {most[0]} even ({ends[0][0]}{wording.from_uniform}, {ends[0][1]})"
+        return f"{even}; {names[fast]} is {most[1]} ({', '.join(ends[1])}){_untested(contrast)}"
+    return _leading(contrast, names, wording, choose, kept)
+
+
+def _not_apart(trials: Trials, judged: JudgedSettings) -> str:
+    """Say of two sides that they do not differ significantly, and by how much their paces do; "" where they do."""
+    contrast, wording, names = judged.contrast, wording_of(judged.aim.metric), trials.names
+    other = next((row for row in contrast.order.tolist() if row != contrast.reference), None)
+    if other is None or contrast.states[other] is Standing.DIFFERS:
+        return ""
+    values, pace = [wording.write(float(each)) for each in contrast.mean], pace_metric(trials)
+    by = wording.difference(float(contrast.difference[other]), float(contrast.tested_half[other]), sign=False)
+    paces = means(trials, pace)
+    both = f"{values[0]} at {names[0]} and {values[1]} at {names[1]}"
+    text = f"{wording.words} does not differ significantly: {both}, {by} apart"
+    if contrast.states[other] is Standing.SAME or not contrast.difference[other]:
+        text = f"{wording.words} is the same at {names[0]} and {names[1]}: {values[0]}"
+    elif contrast.states[other] is Standing.UNTESTED:
+        text = f"{wording.words}: {both}; one run each is no test"
+    if np.isfinite(paces).all() and abs(paces[1] - paces[0]) > 0.02 * paces.max():
+        write = wording_of(pace).write
+        text += f"; the {wording_of(pace).words} is {write(float(paces[0]))} and {write(float(paces[1]))}"
+    return text
+
+
+def _enough(trials: Trials, judged: JudgedSettings) -> str:
+    """Say which length is enough, and by how much longer runs differ from it at most."""
+    (axis,), row, contrast = trials.axes, judged.choice or 0, judged.contrast
+    wording, longer = wording_of(judged.aim.metric), np.flatnonzero(axis.x > axis.x[row])
+    most = float(np.max(np.abs(contrast.mean[longer] - contrast.mean[row])))
+    length = (
+        f"{count(axis.x[row], 'round')} are" if axis.parameters == ("stop.rounds",) else f"{axis.at(axis.x[row])} is"
+    )
+    few = {contrast.states[each] for each in (row, *longer)} & {Standing.FEW, Standing.UNTESTED}
+    tests = f"{count(len(trials.seeds), 'seed')} test no such difference" if few else "which is not significant"
     value = wording.write(float(contrast.mean[row]))
-    slower = f"{percent(1 - paces[row] / paces[fast])} slower than {names[fast]}"
-    most = "more" if len(names) == 2 else "the most"
-    return f"{names[row]} is {most} even ({value}{wording.from_uniform}) and {slower}{_untested(contrast)}"
+    by = f"by {wording.difference(most, sign=False)} at most; {tests}" if few else ""
+    by = by or f"by {wording.difference(most, sign=False)} at most, {tests}"
+    return f"{length} enough: up to {axis.at(float(axis.x.max()))} the {wording.words} ({value}) changes {by}"
 
 
-def _cheapest(trials: Trials, least: Cheapest, kept: str) -> str:
+def _course(trials: Trials, contrast: Contrasts, wording: MetricWording) -> str:
+    """Say how what is asked for goes along the one axis, of which one end is significantly worst; "" of others."""
+    if len(trials.axes) != 1 or trials.axes[0].ticks or contrast.best is None:
+        return ""
+    path, best, worst = np.argsort(trials.axes[0].x).tolist(), contrast.best, int(contrast.order[-1])
+    if worst not in {path[0], path[-1]} or contrast.states[worst] is not Standing.DIFFERS:
+        return ""
+    ends = (worst, best) if worst == path[0] else (best, worst)
+    verb = "falls" if contrast.mean[ends[0]] > contrast.mean[ends[1]] else "rises"
+    first, last = (f"{wording.write(float(contrast.mean[row]))} at {trials.names[row]}" for row in ends)
+    text, path = f"{wording.words} {verb} from {first} to {last}", path if worst == path[0] else path[::-1]
+    flat = path[max(at for at, row in enumerate(path) if contrast.states[row] is Standing.DIFFERS) + 1 :]
+    if len(flat) < 2 or best not in flat:
+        return text
+    level = "lower" if contrast.less_is_better else "higher"
+    way = "on" if worst == path[0] and ends[0] == worst else "down"
+    return f"{text}; from {trials.names[flat[0]]} {way} it is not significantly {level}"
+
+
+def _cheapest(trials: Trials, judged: JudgedSettings, kept: str) -> str:
     """Say of a setting that it ties for the best, and why it is taken."""
-    contrast, wording, names = compared(trials), wording_of(aim_of(trials).metric), trials.names
-    row, cost, others = least.row, least.cost, [each for each in least.among if each != least.row]
+    contrast, wording, names = judged.contrast, wording_of(judged.aim.metric), trials.names
+    row, others, why = judged.choice or 0, [each for each in judged.tied if each != judged.choice], list[str]()
     value = f"({wording.mean(float(contrast.mean[row]), float(contrast.margin[row]))}{wording.from_uniform})"
-    why = "the least R" if cost else "the best of those that find their clients and do all their rounds"
-    if cost in trials.metrics:
+    for cost in judged.cost:
+        if cost not in trials.metrics:
+            why.append("the least R")
+            continue
+        which = "fastest" if cost == pace_metric(trials) else "cheapest"
         ends = [wording_of(cost).write(float(each)) for each in means(trials, cost)[[row, others[0]]]]
-        why = f"the cheapest of them ({wording_of(cost).words}: {ends[0]} against {ends[1]} at {names[others[0]]})"
+        why.append(f"the {which} of them ({wording_of(cost).words}: {ends[0]} against {ends[1]} at {names[others[0]]})")
     few = len(others) < NAMED
     tied_with = listing([names[each] for each in others]) if few else count(len(others), "other setting")
-    return f"{names[row]}: tied with {tied_with} for {wording.extreme(contrast)} {value}{kept}, and {why}"
+    return f"{names[row]}: as good as {tied_with} for {wording.extreme(contrast)} {value}{kept}, and {listing(why)}"
+
+
+def _left_out(trials: Trials) -> Iterator[str]:
+    """Say of settings with a better figure than those that are compared why they are not chosen."""
+    judged = judge_settings(trials)
+    contrast, wording = judged.contrast, wording_of(judged.aim.metric)
+    best = np.nan if contrast.best is None else contrast.mean[contrast.best]
+    better = contrast.mean < best if contrast.less_is_better else contrast.mean > best
+    for row in np.flatnonzero(judged.unfit & better).tolist():
+        value = wording.write(float(contrast.mean[row]))
+        yield f"{capitalized(trials.names[row])} ({value}) {why_unfit(trials, row)}."
 
 
 def _untested(contrast: Contrasts) -> str:
@@ -181,88 +265,129 @@ def _leading(
     if len(names) == 1:
         return f"{wording.words}: {value}"
     value = f"({value}{wording.from_uniform})"
-    text = f"{choose}{names[best]}{': it' if choose else ''} has {wording.extreme(contrast)} {value}"
+    text = f"{choose}{names[best]}{': it' if choose else ''} has {wording.extreme(contrast)} {value}{among}"
     few, tied = contrast.rows(Standing.FEW), contrast.rows(*UNDECIDED)
-    others = listing_of([names[row] for row in few or tied], NAMED)
+    values = [wording.write(float(each)) for each in contrast.mean]
+    others = listing_of([f"{names[row]} ({values[row]})" for row in few or tied], NAMED)
     others = "the others" if len(few) == len(names) - 1 > 1 else others
     if few:
-        return f"{text}{among}; {count(int(contrast.seeds[few].max()), 'seed')} are too few to test it against {others}"
+        seeds, verb = count(int(contrast.seeds[few].max()), "seed"), "is" if len(few) == 1 else "are"
+        return f"{text}; {seeds} are too few to test whether {others} {verb} worse"
+    if len(tied) == len(names) - 1 and len(tied) > 1:
+        return f"{text}, but no difference is significant"
     if tied:
-        return f"{text}{among}; {others} {'ties' if len(tied) == 1 else 'tie'} with it"
+        return f"{text}; {others} {'is' if len(tied) == 1 else 'are'} not significantly worse"
     if contrast.differs.any():
         some = " that is compared" if Standing.NO_VALUE in contrast.states else ""
-        return f"{text}{among}; every other{some} is significantly worse"
-    return f"{text}{among}{_untested(contrast)}"
+        return f"{text}; every other{some} is significantly worse"
+    return f"{text}{_untested(contrast)}"
 
 
 # Sentences
 
 
 def _sentences(trials: Trials, optimizers: Trials | None) -> Iterator[Sentence]:
-    """Say between which ends bias, losses and costs lie, and what is tested."""
-    bias, row = bias_metric(trials), chosen(trials) if optimizers is None else None
-    raw = bias.removesuffix(without_noise(""))
-    others = [each for each in (L1, PULL, without_noise(raw)) if _apart(trials, raw, each)]
-    spent = (_HOURS, *([_SESSIONS] if lengths_differ(trials) else []))
-    costs = [pace_metric(trials), *(each for each in (SHORTAGE, *spent) if moves(trials, each))]
-    parts = {
-        BIAS: dict.fromkeys((bias, raw, *others)),
-        MODEL: losses_of(trials) if optimizers is None else [],
-        COST: costs,
-    }
-    if optimizers is not None and len(optimizers.meta["cases"]) > 1:  # cases are no choice
-        parts = {MODEL: []}
-    for about, metrics in parts.items():
-        measured = [each for each in metrics if np.isfinite(trials.samples(each)).any()]
-        for metric in measured:
-            yield Sentence(capitalized(_extremes(trials, metric, row)), about, (metric,))
-        if optimizers is not None and about == MODEL:
-            yield from _of_optimizers(optimizers)
-        elif not measured and about != COST:
-            yield Sentence(_why_nothing(trials, about), about)
-    yield from _tested(*ranking_of(trials))
-    if optimizers is None and len(trials.axes) == 1 and (flat := _flat_from(trials)):
-        yield Sentence(flat, TRUST, (aim_of(trials).metric,))
+    """Say how biased the choice is, what its loss is made of, what it costs, and how settings were compared."""
+    judged, names, sides = judge_settings(trials), trials.names, SIDE in trials.parameters
+    row, bias = None if optimizers is not None or sides else judged.choice, bias_metric(trials)
+    wait, far = means(trials, SHORTAGE), np.nan if row is None else float(means(trials, bias)[row])
+    if row is not None and np.isfinite(far):
+        of, where = "reports" if "reported" in bias else "participations", f" at {names[row]}" * (len(names) > 1)
+        noise = ", without what noise adds" if bias.endswith(without_noise("")) else ""
+        yield Sentence(
+            f"{tv(far)} of the {of}{where} would have to come from other clients for all to take part equally{noise}.",
+            BIAS,
+            (bias,),
+        )
+    if optimizers is not None:
+        yield from _of_optimizers(optimizers)
+    elif sides:
+        yield from _of_sides(trials)
+    if row is not None:
+        yield from _of_groups(trials, row)
+        yield from _of_parts(trials, row)
+        yield from _of_costs(trials, judged, row)
+        if np.isfinite(wait[row]) and wait[row] > 0:
+            yield Sentence(
+                f"{percent(float(wait[row]))} of the rounds at {names[row]} found too few eligible clients.",
+                COST,
+                (SHORTAGE,),
+            )
     if stage := stage_in_words(trials):
         yield Sentence(stage, TRUST)
     if command_of(trials.meta, "decide") and trials.stage != FACTS:
         yield Sentence(_tuned(trials), TRUST)
 
 
-def _apart(trials: Trials, distance: str, other: str) -> bool:
-    """Say whether another distance is more than 1 % off from one, at some setting."""
-    values = means(trials, distance)
-    return bool((np.nan_to_num(np.abs(means(trials, other) - values)) > 0.01 * values).any())
+def _of_sides(trials: Trials) -> Iterator[Sentence]:
+    """Say what is on each side of a comparison: bias, losses that have converged, pace and device-hours."""
+    bias, moving = bias_metric(trials), unsettled(trials)
+    losses = [name for name in losses_of(trials) if not moving.get(split(name)[1]["optimizer"], np.zeros(1)).any()]
+    parts = {BIAS: (bias, bias.removesuffix(without_noise(""))), MODEL: losses, COST: (pace_metric(trials), _HOURS)}
+    for about, metrics in parts.items():
+        for metric in dict.fromkeys(each for each in metrics if np.isfinite(trials.samples(each)).any()):
+            yield Sentence(capitalized(_extremes(trials, metric)), about, (metric,))
+
+
+def _of_groups(trials: Trials, row: int) -> Iterator[Sentence]:
+    """Say which group reports least beside its size, at the choice."""
+    groups = {parts["group"]: name for name in trials.metrics if (parts := _of_group(name))}
+    shares = {group: float(means(trials, name)[row]) for group, name in groups.items()}
+    if len(shares) > 1 and (least := min(shares, key=shares.__getitem__)) and shares[least] < 1:
+        times = f"gives {number(shares[least], 3)} times its fair share of the reports"
+        yield Sentence(f"Group “{least}” {times}, the least of {len(shares)} groups.", BIAS, (groups[least],))
+
+
+def _of_group(metric: str) -> Mapping[str, str]:
+    """Return the group whose reports a metric counts in fair shares; empty of others."""
+    entry, parts = split(metric)
+    return parts if entry is not None and entry.name == "group.GROUP.reported_ratio" else {}
+
+
+def _of_parts(trials: Trials, row: int) -> Iterator[Sentence]:
+    """Say what the loss of the choice is made of."""
+    for name, parts in loss_parts(trials).items():
+        values = {words: float(means(trials, metric)[row]) for words, metric in parts.items()}
+        whole, *rest = values.items()
+        if np.isfinite([*values.values()]).all():
+            of = listing([f"{fixed(value)} {words}" for words, value in rest])
+            text = f"The loss of “{name}” at {trials.names[row]} lies {fixed(whole[1])} above the optimum: {of}."
+            yield Sentence(text, MODEL, tuple(parts.values()))
+
+
+def _of_costs(trials: Trials, judged: JudgedSettings, row: int) -> Iterator[Sentence]:
+    """Say at what pace the choice goes and what it takes, and what the cheapest takes that ties with it."""
+    pace, cost = pace_metric(trials), _SESSIONS if lengths_differ(trials) else _HOURS
+    paces, spent, names = means(trials, pace), means(trials, cost), trials.names
+    shown = [_amount(each, of[row]) for each, of in ((pace, paces), (cost, spent)) if np.isfinite(of[row])]
+    days = float(means(trials, "rounds.count")[row] / means(trials, ROUNDS)[row])
+    if shown:
+        whole = f", over {duration(86400 * days)}" if np.isfinite(days) else ""
+        yield Sentence(f"{capitalized(names[row])}: {', for '.join(shown)}{whole}.", COST, (pace, cost))
+    ties = [each for each in judged.tied if spent[each] < 0.9 * spent[row]]
+    if ties:
+        least, wording = min(ties, key=spent.__getitem__), wording_of(judged.aim.metric)
+        value = wording.write(float(judged.contrast.mean[least]))
+        text = f"{capitalized(names[least])} is not significantly worse ({value}), for {_amount(cost, spent[least])}."
+        yield Sentence(text, COST, (cost, judged.aim.metric))
+
+
+def _amount(metric: str, value: float) -> str:
+    """Write an amount with its unit: ``5,100 reports per day``, ``387 device-hours``."""
+    wording = wording_of(metric)
+    return f"{wording.write(float(value))}{'' if wording.unit else f' {wording.words}'}"
 
 
 def _tuned(trials: Trials) -> str:
     """Say what a decision tuned at each setting, and on how many seeds of its own."""
-    if not trials.tuned or (learning := trials.scenario.learning) is None:
+    if not trials.tuned:
         return "Nothing was tuned: settings are compared as they are written."
-    inside, elsewhere = list[str](), list[str]()
-    for path in trials.tuned:
-        parts = path.split(".", 3)
-        if parts[:2] == ["learning", "optimizers"]:
-            inside.append(f"`{parts[3]}` of “{learning.optimizers[int(parts[2])].label}”")
-        else:
-            elsewhere.append(f"`{path}`")
     seeds = count(trials.facts.filter(pl.col("stage") != COMPARED)["stage"].n_unique(), "other seed")
-    return f"Each setting was tuned on {seeds}: {listing([*inside, *elsewhere])}."
+    return f"Each setting was tuned on {seeds}: {listing([f'`{path}`' for path in trials.tuned])}."
 
 
-def _why_nothing(trials: Trials, about: str) -> str:
-    """Say why there is no bias, or no loss."""
-    if parts := of_parts(trials, bias_metric(trials) if about == BIAS else "learning.OPTIMIZER.loss"):
-        return parts
-    if about == BIAS:
-        return "Bias was not measured."
-    if optimizer_facts(trials, "diverged_round"):
-        return "Training diverged, so no loss can be compared."
-    return "No model was trained."
-
-
-def _extremes(trials: Trials, metric: str, choice: int | None = None) -> str:
-    """Say at which settings a metric has its lowest and its highest mean, and what it is at the choice."""
+def _extremes(trials: Trials, metric: str) -> str:
+    """Say at which settings a metric has its lowest and its highest mean."""
     wording, names, values = wording_of(metric), trials.names, interval(trials.samples(metric))
     low, high = int(np.nanargmin(values.mean)), int(np.nanargmax(values.mean))
 
@@ -275,46 +400,23 @@ def _extremes(trials: Trials, metric: str, choice: int | None = None) -> str:
         return f"{wording.words}: {wording.write(float(values.mean[low]))}{every}."
     if len(names) == 2:
         return f"{wording.words}: {listing([f'{at(row)} at {names[row]}' for row in (0, 1)])}."
-    text = f"{wording.words}: lowest at {names[low]} ({at(low)}), highest at {names[high]} ({at(high)})"
-    if choice is not None and choice not in {low, high} and np.isfinite(values.mean[choice]):
-        text += f"; {at(choice)} at the choice, {names[choice]}"
-    return f"{text}."
-
-
-def _tested(contrast: Contrasts, names: Sequence[str], wording: MetricWording) -> Iterator[Sentence]:
-    """Say how others differ from the best, with intervals and what the tests say, and what the test was."""
-    if contrast.best is None or len(contrast.order) < 2:
-        return
-    others = [f"{names[row]} ({wording.contrast(contrast, row)})" for row in contrast.order[1:].tolist()]
-    text = f"Compared with {names[contrast.best]}: {listing_of(others, NAMED)}."
-    yield Sentence(text, TRUST, (wording.metric,))
-    if Standing.UNTESTED not in contrast.states:
-        text = f"± is half of a 95\N{NARROW NO-BREAK SPACE}% interval; the test is a {contrast.test}."
-        yield Sentence(text, TRUST, (wording.metric,))
-
-
-def _flat_from(trials: Trials) -> str:
-    """Say from which value on settings along the one axis tie with the best; "" where that is of one or of all."""
-    (axis,), order = trials.axes, np.argsort(trials.axes[0].x)
-    apart = np.flatnonzero(~np.isin(order, tied(trials)))
-    if axis.ticks or not len(apart) or apart[-1] > len(order) - 3:
-        return ""
-    return f"From {trials.names[order[apart[-1] + 1]]} on the curve is flat: no larger value is significantly better."
+    return f"{wording.words}: lowest at {names[low]} ({at(low)}), highest at {names[high]} ({at(high)})."
 
 
 def _of_optimizers(optimizers: Trials) -> Iterator[Sentence]:
     """Say by what optimizers are ranked, who was lost, and what the leader sends and keeps."""
     row, meta = int(ranked(optimizers).order[0]), optimizers.meta
     facts, figure = (f"learning.*.{meta['figure']}",), FIGURE_WORDS[meta["figure"]]
-    some = " that all ranked ones have" if len(meta["ranked"]) < len(meta["cases"]) else ""
-    yield Sentence(f"Optimizers are ranked by the {figure}, with each seed in each case{some}.", MODEL, facts)
-    why = {
-        "lost": "Diverged or far off in some runs, and not compared",
-        "elsewhere": "Without a result in some cases, and not ranked",
-    }
-    for which, words in why.items():
-        if meta[which]:
-            yield Sentence(f"{words}: {listing_of([f'“{name}”' for name in meta[which]], NAMED)}.", MODEL, facts)
+    cases = len(meta["cases"])
+    for memory, name, times in mostly_best(optimizers) if cases > 1 else ():
+        text = f"{memory}: {name} is the best, or not significantly worse, in {times} of {cases} cases."
+        yield Sentence(text, MODEL, facts)
+    some = " that all ranked ones have" if len(meta["ranked"]) < cases else ""
+    if cases > 1:
+        yield Sentence(f"Optimizers are ranked by the {figure}, with each seed in each case{some}.", TRUST, facts)
+    if gone := meta["elsewhere"]:
+        text = f"{listing_of([f'“{name}”' for name in gone], NAMED)} {'has' if len(gone) == 1 else 'have'} no result in"
+        yield Sentence(f"{text} some cases, and {'is' if len(gone) == 1 else 'are'} not ranked.", TRUST, facts)
     if (needs := footprint(optimizers.settings["kind"][row])) is not None:
         kept = f"{optimizers.names[row]} sends {count(needs.sent, 'model')} a report"
         yield Sentence(f"{kept}, and keeps {needs.per_participant + needs.client} per client.", COST)
@@ -356,12 +458,12 @@ def _base(trials: Trials) -> str:
 
 def _tiles(trials: Trials, optimizers: Trials | None) -> Iterator[Tile]:
     """Pick the key figures: what was chosen by, bias and pace of the choice; and the runs."""
-    row = chosen(trials)
+    row = judge_settings(trials).choice
     if optimizers is None and row is not None:
         aim, limits = aim_of(trials), dict[str, str]()
         for each in aim.conditions:
             kept = "met" if each.holds(float(means(trials, each.metric)[row])) else "missed"
-            limits[each.metric] = f"{kept}: {' '.join(each.text.split())}"
+            limits[each.metric] = f"{kept}: {read_condition(each.text)[0]}"
         named = dict[str, str]()
         for metric in dict.fromkeys((aim.metric, *limits, bias_metric(trials), pace_metric(trials))):
             every, wording = means(trials, metric).tolist(), wording_of(metric)
@@ -369,17 +471,24 @@ def _tiles(trials: Trials, optimizers: Trials | None) -> Iterator[Tile]:
                 other = f"; {wording.write(every[1 - row])} at {trials.names[1 - row]}" if len(every) == 2 else ""
                 detail = limits.get(metric, f"at {trials.names[row]}{other}")
                 yield Tile(wording.write(every[row]), wording.words, detail)
-    if optimizers is not None and (best := ranked(optimizers).best) is not None:
+    if optimizers is not None:
         contrast, names, wording = ranking_of(trials)
-        yield Tile(wording.write(float(contrast.mean[best])), wording.words, names[best])
-    complete = trials.runs.filter(status=COMPLETE).height
-    yield Tile(count(complete), "runs complete", f"of {count(len(trials.runs))}")
+        for best in contrast.order[:3].tolist():
+            yield Tile(wording.write(float(contrast.mean[best])), wording.words, names[best])
+        alone = len(optimizers.meta["cases"]) < 2  # what no optimizer changes
+        for metric in (bias_metric(trials), pace_metric(trials)) if alone else ():
+            if np.isfinite(values := means(trials, metric)).any():
+                write, words = wording_of(metric).write, wording_of(metric).words
+                yield Tile(write(float(np.nanmean(values))), words, "with each optimizer")
+    if len(trials.failed):
+        complete = trials.runs.filter(status=COMPLETE).height
+        yield Tile(count(complete), "runs complete", f"of {count(len(trials.runs))}")
 
 
 def _sections(trials: Trials, optimizers: Trials | None) -> Iterator[Section]:
     """Yield charts and tables: what is chosen among, parts of the loss, privacy, what moves."""
-    row, parts, settings = chosen(trials), loss_parts(trials), tables.settings_table(trials)
-    drawn, trends = list[Chart | None](), list[Chart | None]()
+    row, parts, settings = judge_settings(trials).choice, loss_parts(trials), tables.settings_table(trials)
+    drawn = list[Chart | None]()
     if optimizers is not None:
         (contrast, names, wording), figure = ranking_of(trials), FIGURE_WORDS[optimizers.meta["figure"]]
         note = f"By the {figure}; compared by a {contrast.test}."
@@ -390,29 +499,32 @@ def _sections(trials: Trials, optimizers: Trials | None) -> Iterator[Section]:
             yield Section("points", "Cases", (), [settings])
     else:
         yield Section("points", "Settings", tuple(_first_charts(trials, row)), [settings])
-        drawn, trends = [parts_chart(trials, *each, row) for each in parts.items()], list(_trends(trials))
-    trained = [split(each)[1]["optimizer"] for each in losses_of(trials)]
-    yield Section("learning", "Learning", [curves_chart(trials), loss_and_pace_chart(trials, trained)])
+        drawn = [parts_chart(trials, *each, row) for each in parts.items()]
+    paced = [pace_chart(trials, each, "loss-and-pace", "Loss beside pace") for each in losses_of(trials)[:1]]
+    charts = [curves_chart(trials), *(each and replace(each, aside=True) for each in paced)]
+    yield Section("learning", "Learning", charts)
     shown = [tables.parts_table(trials, *each) for each in parts.items()]
     yield Section("parts", "What the loss is made of", drawn, shown)
     yield Section("privacy", "Privacy", (), [tables.privacy_table(trials)])
-    yield Section("trends", "Along the sweep", trends)
 
 
 def _first_charts(trials: Trials, row: int | None) -> Iterator[Chart | None]:
-    """Draw the settings by what is chosen by, and bias against pace, or along the sweep where the pace is the same."""
-    even, along, contrast, aim = bias_metric(trials), trials.axis, compared(trials), aim_of(trials).metric
+    """Draw the settings by what is chosen by, bias along the sweep, and bias beside the pace where that differs."""
+    even, along, contrast, aim = (
+        bias_metric(trials),
+        trials.axis,
+        judge_settings(trials).contrast,
+        aim_of(trials).metric,
+    )
     if trials.scenario.decide is not None and contrast.best is not None:
         yield _standing_chart(contrast, trials.names, wording_of(aim), _PICTURE, row)
     elif aim != even:
         yield line_chart(trials, aim, _PICTURE, capitalized(wording_of(aim).words), None, row)
     if along is None or along.size < 2:
         return
-    if np.ptp(np.nan_to_num(means(trials, pace_metric(trials)))) > 0 and np.isfinite(trials.samples(even)).any():
-        yield trade_off_chart(trials)
-    else:
-        theory = "participation.l1_uniform_theory" if even == L1 else None
-        yield line_chart(trials, even, "distance", "Distance from uniform (TV)", theory, row)
+    theory = "participation.l1_uniform_theory" if even == L1 else None
+    yield line_chart(trials, even, "distance", "Distance from uniform (TV)", theory, row)
+    yield trade_off_chart(trials)
 
 
 def _standing_chart(
@@ -422,22 +534,9 @@ def _standing_chart(
     order = [row for row in tables.order_of(contrast) if np.isfinite(contrast.mean[row])]
     rows, left = order[:_ROWS], len(order) - _ROWS
     filled = np.array([row in {contrast.best, *contrast.rows(*UNDECIDED)} for row in rows])
-    legend = ("best, or no significant difference", "worse, or not compared")
+    legend = ("not significantly worse than the best", "worse, or not compared")
     mean, half = wording.scale * contrast.mean[rows], wording.scale * contrast.margin[rows]
     shown = tuple(names[row] for row in rows)
     data = Rows(shown, mean, half, filled, legend, wording.axis, None, rows.index(row) if row in rows else 0)
     notes = [*([note] if note else []), *([f"{count(left)} left out."] if left > 0 else [])]
     return row_plot(data, name, capitalized(wording.axis), notes)
-
-
-def _trends(trials: Trials) -> Iterator[Chart | None]:
-    """Draw the metrics that move along the sweep, but for those of the first charts."""
-    if trials.axis is None or trials.axis.size < 2:
-        return
-    aim = aim_of(trials).metric
-    drawn = {wording_of(each).words for each in (aim, bias_metric(trials), pace_metric(trials))}
-    for metric in [each for each in headlines(trials) if wording_of(each).words not in drawn][:_TRENDS]:
-        if moves(trials, metric):
-            name = "".join(each if each.isascii() and (each.isalnum() or each in "_-") else "-" for each in metric)
-            title = capitalized(wording_of(metric).words)
-            yield line_chart(trials, metric, f"trend-{name}", title, None, chosen(trials))

@@ -1,29 +1,29 @@
 """What a run measured, in words: a table of sentences, one for each fact, and some that take more.
 
-The numbers of a sentence are those of the facts, or of the series, that it names.
+The numbers of a sentence are those of the facts, or of the series and tables, that it names.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from fedsim.common.formatting import capitalized, count, equation, listing, number, percent
+import numpy as np
+import polars as pl
+
+from fedsim.common.formatting import capitalized, count, count_range, duration, equation, listing, number, percent
+from fedsim.common.instants import DAY_S
+from fedsim.measure.metrics import split
 from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
-from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, pull_apart
-from fedsim.pages.methods import compare_losses, compared_with, converged, optimizer_figures, optimizers, references
+from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, one_round
+from fedsim.pages.methods import Ending, daily_swing, endings, optimizer_figures, optimizers, references, same_training
 from fedsim.pages.metric_wording import wording_of
 from fedsim.run.run import Run
 
 _FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
-_NAMED = 6  # methods that a sentence names at most
-_SELECTED, _PULL = "participation.l1_uniform", "participation.pull_l1_uniform"
+_NAMED = 6  # methods, groups or separations that a sentence names at most
+_HARDLY = 0.02  # of the devices; half of it, of the time, is not worth a word
+_FEW = 20  # clients that are said one by one, or from least to most
 _SAID = {
-    "participation.coverage": (WHAT, "{} of the clients took part."),
-    "participation.reported_coverage": (WHAT, "{} of the clients gave a report that was taken."),
-    _PULL: (BIAS, "The pull on the model, 1/n for each of n reports that come at once, is {} from uniform (TV)."),
-    _SELECTED: (BIAS, "Selections, of which not all ended with a report, are {} from uniform (TV)."),
-    "participation.l1_uniform_theory": (BIAS, "Theory says that selections are {} from uniform (TV) in the long run."),
+    "participation.l1_uniform_theory": (BIAS, "In the long run, theory says, selections are {} from uniform."),
     "updates.per_day": (COST, "The pace of the server is {}."),
-    "reports.per_day": (COST, "The server takes {}."),
-    "rounds.waiting_share": (COST, "Rounds wait for clients {} of the time."),
     "sessions.device_hours": (COST, "Sessions took {} hours of device time."),
     "sessions.wasted_share": (COST, "{} of the device time was wasted."),
     "privacy.epsilon": (
@@ -34,10 +34,10 @@ _SAID = {
         COST,
         "That is as long as the schedule stays secret, this page included: where it is known, epsilon is {}.",
     ),
-    "fleet.cost": (COST, "The run costs {} by the scenario's prices."),
 }
 """What is said of a fact: the question that it answers, and a sentence with its value."""
-_IF_ANY = ("reports.per_day", "rounds.waiting_share", "sessions.wasted_share")  # of none nothing is said
+_IF_ANY = ("sessions.device_hours", "sessions.wasted_share")  # of none nothing is said
+_IN_GENERAL = ("participation.l1_uniform_theory", "updates.per_day")  # of a run that shows neither nothing is said
 
 
 def key_of(run: Run, name: str) -> str:
@@ -52,138 +52,327 @@ def sentence_of(run: Run, key: str) -> Sentence | None:
     return Sentence(text.format(wording_of(key).write(run.known[key])), about, (key,)) if key in run.known else None
 
 
-def how_even(run: Run, bias: Bias, *, whole: bool = True) -> Sentence | None:
-    """Say how far participation is from uniform (TV), and whether that is significant; `whole`: and what would be."""
+def how_often(run: Run) -> Sentence | None:
+    """Say how long the run was, and how many reports clients gave, from the least to the most."""
+    counts, selected = run.clients["reported"].to_numpy(), run.clients["participations"].to_numpy()
+    if not counts.sum():
+        return None
+    log, by_rounds = run.scenario.log, _by_rounds(run)
+    whole = log is None and not by_rounds and run.manifest.get("status", "complete") == "complete"
+    rounds, lasted, stop = count(len(run.rounds), run.noun), duration(run.simulated_s), run.scenario.stop
+    allowed = f" of the {duration(stop.duration)} allowed" if by_rounds and stop.duration else ""
+    text = f"{'The log has' if log else 'The run did'} {'its ' * by_rounds}{rounds} in "
+    text += f"{'its ' * whole}{lasted}{allowed}. "
+    text += f"{count(len(counts), 'client' if log else 'device')} gave {count(int(counts.sum()), 'report')}"
+    if counts.min() < counts.max():
+        text += f": {number(float(counts.mean()), 3)} each on average, from {counts.min():,} to {counts.max():,}"
+    none, never = percent(float((counts == 0).mean())), percent(float((selected == 0).mean()))
+    if log is not None and "clients" in log.unknown:
+        text += "; clients that never came are not known"
+    elif not counts.min():
+        apart = " (all were selected)" if selected.min() else f" ({never} were never selected)"
+        text += f"; {none} gave none{apart if never != none else ''}"
+    return Sentence(f"{text}.", WHAT, ("clients", "rounds.count"))
+
+
+def how_often_each(run: Run) -> Sentence:
+    """Say how often each of a few clients reported, and what that is in a day."""
+    counts, days = run.clients["reported"].to_numpy(), run.simulated_s / DAY_S
+    ends, mean = count_range(int(counts.min()), int(counts.max())), float(counts.mean())
+    took = duration(run.simulated_s)
+    took = f"the {took} that its {count(len(run.rounds), run.noun)} took" if _by_rounds(run) else took
+    text = f"Each of the {len(counts)} devices reported {ends} times in {took}"
+    daily = f", {number(mean / days, 3)} a day" if days >= 1 else ""
+    return Sentence(f"{text}: {number(mean, 3)} times on average{daily}.", BIAS, ("clients",))
+
+
+def _by_rounds(run: Run) -> bool:
+    """Say whether a run ended since it did all its rounds."""
+    return run.scenario.log is None and len(run.rounds) >= run.scenario.stop.most_rounds
+
+
+def how_even(run: Run, bias: Bias) -> Sentence | None:
+    """Say how far participation is from uniform (TV), and whether that is significant."""
     if bias.seen is Seen.UNMEASURED:
-        return Sentence("How evenly clients take part was not measured.", BIAS)
+        return among_those_seen(run)
     if bias.seen in NOBODY:
         return None
-    chance, ends = "equal chances would give", ""
-    if whole and bias.could_see:
-        ends = f": no bias found{bias.could_see}"
-    if bias.fair is not None:
-        chance += f" ({percent(bias.fair)})"
-    if bias.seen in {Seen.EVEN, Seen.ONCE, Seen.UNTESTED}:
+    chance = f"equal chances would give{'' if bias.fair is None else f' ({percent(bias.fair)})'}"
+    facts = (key_of(run, "tv_uniform"), "bias")
+    if bias.seen is Seen.EVEN:
+        counts = run.clients["reported"].to_numpy()
+        ends = " or ".join(dict.fromkeys((f"{counts.min():,}", f"{counts.max():,}")))
+        text = f"Each client gave {ends} reports: participation is as even as "
+        text += f"can be, {percent(bias.measured)} from uniform (TV)."
+        return Sentence(text, BIAS, facts)
+    if bias.seen in {Seen.ONCE, Seen.UNTESTED}:
         judged = f"not tested, {bias.why}" if bias.seen is Seen.UNTESTED else bias.seen.value
     elif bias.more_even:
         judged = f"more even than {chance}"
     else:
         judged = f"{'' if bias.whole else 'not '}significantly more than {chance}"
-    if bias.whole and bias.corrected is not None:
-        ends = f"; without noise it is {percent(bias.tv)} ({percent(bias.low)} to {percent(bias.high)})"
-        if not bias.low:  # by the counts of clients, which tell more than their distance
-            ends = f"; without noise it is at most {percent(bias.high)}"
-    text = f"Participation is {percent(bias.measured)} from uniform (TV): {judged}{ends}."
-    return Sentence(text, BIAS, (key_of(run, "tv_uniform"), "bias", *(["shares"] if bias.could_see else [])))
+    share = "so large a share of the reports would have to come from other clients for all to give equally many"
+    text = f"Participation is {percent(bias.measured)} from uniform (TV), {judged}"
+    if bias.trend and not bias.whole:
+        share = "too coarse a measure to show the trend over tenths"
+    return Sentence(f"{text}: {share}." if bias.whole or bias.trend else f"{text}.", BIAS, facts)
+
+
+def among_those_seen(run: Run) -> Sentence | None:
+    """Say of a log whose clients are not all known how the reports are shared by those that are in it."""
+    counts = np.sort(run.clients["reported"].to_numpy())
+    if len(counts) < 2 or not counts.sum():
+        return None
+    half = percent(float(counts[: len(counts) // 2].sum() / counts.sum()))
+    text = f"Of the {count(len(counts), 'client')} in the log, the half that reported least gave {half} of the reports"
+    return Sentence(f"{text}, and the busiest client gave {count(int(counts[-1]))}.", BIAS, ("clients",))
+
+
+def by_group(run: Run, bias: Bias) -> Sentence | None:
+    """Say how often each group takes part, of a few; of a log without all clients, which share of reports it has."""
+    sizes = run.clients.group_by("group", maintain_order=True).agg(pl.len(), pl.col("reported").sum())
+    if not 2 <= len(sizes) <= _NAMED or not sizes["reported"].sum():
+        return None
+    if bias.seen is Seen.UNMEASURED:
+        clients, reports = (sizes[each] / sizes[each].sum() for each in ("len", "reported"))
+        ways = [
+            f"“{name}” {percent(a)} and {percent(b)}"
+            for name, a, b in zip(sizes["group"], clients, reports, strict=True)
+        ]
+        return Sentence(f"Share of these clients, and of the reports: {listing(ways)}.", BIAS, ("clients",))
+    if not (parts := sorted(bias.of("group"), key=lambda part: -part.times)):
+        return None
+    ways = [f"“{part.name}” {_ratio(part.times)}" for part in parts]
+    some = [f"“{part.name}”" for part in parts if part.significant]
+    judged = "no difference from 1 is significant"
+    if not any(part.tested for part in parts):
+        judged = "not tested"
+    elif some:
+        judged = "all significant" if len(some) == len(parts) else f"significant: {listing(some)}"
+    facts = tuple(fact for part in parts for fact in part.facts)
+    return Sentence(f"Times their fair share: {listing(ways)} ({judged}).", BIAS, facts)
 
 
 def share(part: ClientShare) -> Sentence:
     """Say how often some clients take part, and whether that differs from a fair share."""
     judged = "not tested"
     if part.tested:
-        judged = f"not significantly different from 1; a difference of {percent(part.visible)} would have been"
-        if part.significant:
-            judged = f"significantly {'more' if part.times > 1 else 'less'}"
-        low, high = (number(end, 5 if number(end, 3) == "1" else 3) for end in (part.low, part.high))
-        judged = f"{low} to {high}, {judged}"
-    text = f"Participation of {part.words} is {number(part.times, 3)} times a fair share ({judged})."
+        judged = f"{_ratio(part.low)} to {_ratio(part.high)}, "
+        judged += "significant" if part.significant else "not significantly different from 1"
+    text = f"{capitalized(part.words)} {_times(part)} ({judged})."
     return Sentence(text, BIAS, part.facts)
 
 
-def contrast(bias: Bias) -> Sentence | None:
-    """Say which two of the parts that differ significantly from a fair share differ most; or the one that does."""
-    if (ends := bias.contrast) is None:
-        return None
+def _times(part: ClientShare) -> str:
+    return f"takes part {_ratio(part.times)} times as often as its size says"
+
+
+def _ratio(value: float) -> str:
+    """Write a ratio to three digits, or four where three of them hide on which side of 1 it lies."""
+    return number(value, 4 if number(value, 3) == "1" else 3)
+
+
+def contrast(ends: tuple[ClientShare, ClientShare]) -> Sentence:
+    """Say which two parts differ most, of those that differ significantly from a fair share; or the one that does."""
     high, low = ends
     if high is low or not high.taken:
-        sentence, noun = share(high), {"group": "group", "zone": "time zone"}.get(high.kind)
-        alone = high is low and noun and len(bias.of(high.kind)) > 2
-        return (
-            Sentence(f"{sentence.text} No other {noun} differs significantly.", BIAS, sentence.facts)
-            if alone
-            else sentence
-        )
-    text = f"Participation of {high.words} is {number(high.times, 3)} times a fair share, and of {low.words} "
-    text += f"{number(low.times, 3)} times: both significant."
+        return share(high)
+    text = f"{capitalized(high.words)} {_times(high)}, and {low.words} {_ratio(low.times)} times: both significant."
     if not low.times:
-        text = f"{capitalized(low.words)} never reported, and {high.words} reported {number(high.times, 3)} times its "
+        text = f"{capitalized(low.words)} never reported, and {high.words} reported {_ratio(high.times)} times its "
         text += "fair share."
     return Sentence(text, BIAS, tuple(dict.fromkeys((*high.facts, *low.facts))))
+
+
+def trend(bias: Bias) -> Sentence | None:
+    """Say that the longer clients are available, or the faster they are, the more they take part; or the less."""
+    parts = {part.name: part for part in bias.of(bias.trend or "")}
+    if bias.trend is None or len(parts) != 2:
+        return None
+    (most, high), (least, low) = parts.items()
+    how = {"speed": "faster", "availability": "more available"}[bias.trend]
+    way = f"{_times(low)}, and the {most} {_ratio(high.times)} times"
+    way = way if low.times else f"never reported, and the {most} reported {_ratio(high.times)} times its fair share"
+    text = (
+        f"The {least} {way}: the {how} clients are, the {'more' if high.times > low.times else 'less'} often they come"
+    )
+    return Sentence(f"{text} (a significant trend).", BIAS, (*high.facts, *low.facts))
 
 
 def who_takes_part(run: Run, bias: Bias) -> Sentence | None:
     """Say who takes part: the widest significant contrast, or that no bias was found, or how even participation is."""
     if bias.seen is Seen.ALONE:
         reports = count(int(run.clients["reported"].sum()), "report")
-        return Sentence(f"The one client gave {reports} in {count(len(run.rounds), run.noun)}.", BIAS)
+        return Sentence(f"There is one client, which gave {reports}: nothing can be biased.", BIAS, ("clients",))
+    if bias.seen not in NOBODY and len(run.clients) < _FEW:
+        return how_often_each(run)
     if bias.seen is Seen.NONE and not bias.more_even:
         who = "All groups take part as often as their size says, within chance" if bias.of("group") else "No bias found"
         return Sentence(f"{who}{bias.could_see}.", BIAS, ("bias", "shares"))
-    return (contrast(bias) if bias.seen is Seen.BIAS else None) or how_even(run, bias)
+    widest = next(iter(bias.contrasts), None) if bias.seen is Seen.BIAS else None
+    return trend(bias) or (None if widest is None else contrast(widest)) or how_even(run, bias)
 
 
 def losses(run: Run) -> Sentence | None:
     """Say where the loss of each optimizer ends, compared with unbiased training or else with the lowest."""
     if run.scenario.learning is None:
         return None
-    if (pair := compared_with(run)) is None:
+    if (judged_ends := endings(run)) is None:
         return Sentence("No optimizer has a finite loss over the last half of the run.", MODEL)
-    (other, compared), ends = pair, optimizer_figures(run, "loss")
-    if not compared:
-        return Sentence(f"The loss of “{other}” ends at {number(ends[other])}.", MODEL, (_loss(other),))
-    looks, ways = compare_losses(run, compared, other), dict[tuple[str, ...], list[str]]()
-    far = sorted(compared, key=lambda name: -abs(ends[name] - ends[other]))
-    for name in far[:_NAMED]:
-        look, judged = looks.get(name), _untested("there are too few evaluations")
-        if not converged(run, name, other):
-            judged = _untested("a loss has not converged")
-        elif isinstance(look, float):
-            judged = _untested("the run is too short")
-        elif look is not None:
-            judged = (_ABOVE if look.value > 0 else _BELOW) if look.significant else _SAME
-        ways.setdefault(judged, []).append(f"“{name}” ({number(ends[name])})")
-    texts, with_what = list[str](), f"unbiased training ({number(ends[other])})"
+    (other, ends), every = judged_ends, optimizer_figures(run, "loss")
+    facts, last = tuple(map(_loss, (*(each.name for each in ends), other))), number(every[other])
+    if not ends:
+        return Sentence(f"The loss of “{other}” ends at {last}.", MODEL, facts)
+    if same_training(run):
+        return Sentence(f"All methods are the same training here: each loss ends at {last}.", MODEL, facts)
+    clauses, beside = list[str](), f"unbiased training (loss {last})"
     if other not in references(optimizers(run)):
-        texts, with_what = [f"“{other}” has the lowest loss ({number(ends[other])})"], "it"
-    elif not {*_TESTED} & {*ways}:
-        texts, with_what = [f"No difference from {with_what} can be tested yet"], "it"
-    for judged in sorted(ways, key=lambda each: _TESTED.index(each) if each in _TESTED else len(_TESTED)):
-        clause = f"{listing(ways[judged])} {judged[len(ways[judged]) > 1]}"
-        texts, with_what = [*texts, clause.format(with_what)], "it"
-    more = f"; {count(len(far) - _NAMED)} more" if len(far) > _NAMED else ""
-    return Sentence(f"{'; '.join(texts)}{more}.", MODEL, tuple(map(_loss, (*compared, other))))
+        clauses, beside = [f"“{other}” has the lowest loss ({last})"], "it"
+    ways = dict[tuple[str, bool], list[Ending]]()
+    for each in ends:
+        judged = f"not tested: {each.why}" if each.look is None else "" if each.look.significant else "not significant"
+        ways.setdefault((judged, each.apart > 0), []).append(each)
+    alike = len({judged for judged, _ in ways}) == 1
+    for (judged, above), some in ways.items():
+        says = ", significantly" if not judged else "" if alike else f" ({judged})"
+        clauses.append(f"{_end(some)} {'above' if above else 'below'} {beside}{says}")
+        beside = "it"
+    end = f"; {judged}" if alike and judged else ""
+    return Sentence(f"{capitalized('; '.join(clauses))}{end}.", MODEL, facts)
 
 
-_ABOVE, _BELOW = (tuple(f"{end} significantly {way} {{}}" for end in ("ends", "end")) for way in ("above", "below"))
-_SAME: tuple[str, ...] = "does not differ significantly from {}", "do not differ significantly from {}"
-_TESTED = (_ABOVE, _BELOW, _SAME)
-"""What a test says of the losses of one method, and of several, compared with another."""
-
-
-def _untested(why: str) -> tuple[str, ...]:
-    return f"is not tested, since {why}", f"are not tested, since {why}"
+def _end(some: Sequence[Ending]) -> str:
+    """Say how far from another the losses of some optimizers end, which are in order."""
+    apart = [number(abs(each.apart), 3) for each in some]
+    if len(some) < 5:
+        ways = [f"“{each.name}” {'ends ' * (each is some[0])}{by}" for each, by in zip(some, apart, strict=True)]
+        return listing(ways)
+    ends = dict.fromkeys(sorted((apart[0], apart[-1]), key=float))
+    names = [f"“{each.name}”" for each in some]
+    return f"{listing(names) if len(names) <= _NAMED else count(len(names), 'other')} end {' to '.join(ends)}"
 
 
 def _loss(name: str) -> str:
     return f"learning.{name}.loss"
 
 
+def swing(run: Run) -> Sentence | None:
+    """Say that losses swing with the hour of the day, where they do: of the optimizer whose loss does most."""
+    swings = {name: daily_swing(run, name) for name in optimizer_figures(run, "loss")}
+    widest = max(((each[1][0] - each[0][0], name) for name, each in swings.items() if each), default=None)
+    if widest is None or (ends := swings[widest[1]]) is None:
+        return None
+    (low, at), (high, then) = ends
+    text = f"The loss of “{widest[1]}” swings with the hour of the day, from {number(low, 3)} at {at:02}:00 to "
+    text += f"{number(high, 3)} at {then:02}:00 UTC, with who is available then: compare means over whole days."
+    return Sentence(text, MODEL, ("learning",))
+
+
+def noise_cost(run: Run) -> Sentence | None:
+    """Say what the noise of privacy adds to the loss of each optimizer, where the parts of losses are known."""
+    every, above = (optimizer_figures(run, figure) for figure in ("privacy_noise_loss", "above_optimum"))
+    if "privacy.epsilon" not in run.known or not every or len(every) > _NAMED:
+        return None
+    ways = [
+        f"{number(each, 2)} to the loss of “{name}” (which ends {number(above[name], 2)} above the optimum)"
+        for name, each in every.items()
+    ]
+    epsilon = number(run.known["privacy.epsilon"])
+    text = f"The noise for epsilon = {epsilon} adds {listing(ways)}."
+    keys = [f"learning.{name}.{figure}" for name in every for figure in ("privacy_noise_loss", "above_optimum")]
+    return Sentence(text, MODEL, ("privacy.epsilon", *keys))
+
+
+def losses_by_group(run: Run) -> Sentence | None:
+    """Say which of a few groups the model serves worse: that with the widest gap, and that with the least loss."""
+    every, by = optimizer_figures(run, "loss"), dict[str, dict[str, float]]()
+    for name in [each for each in every if each not in references(optimizers(run))]:
+        key = f"learning.{name}.loss_of_group_"
+        by[name] = {each.removeprefix(key): value for each, value in run.known.items() if each.startswith(key)}
+    if not by or not all(2 <= len(of) <= 4 for of in by.values()):
+        return None
+    worst = max(by, key=lambda name: max(by[name].values()) - min(by[name].values()))
+    best = min(by, key=every.__getitem__)
+    ways = [
+        f"that of “{name}” {listing([f'{number(value, 3)} for “{group}”' for group, value in by[name].items()])}"
+        for name in dict.fromkeys((worst, best))
+    ]
+    keys = tuple(f"learning.{name}.loss_of_group_{group}" for name in (worst, best) for group in by[name])
+    return Sentence(f"Loss by group: {'; '.join(ways)}.", MODEL, keys)
+
+
+def against_methods(run: Run, key: str) -> Sentence | None:
+    """Say a figure of one optimizer beside those of the others; None where it has no others, or no side is better."""
+    entry, parts = split(key)
+    name, figure = parts.get("optimizer", ""), key.rpartition(".")[2]
+    twins, every = references(optimizers(run)), optimizer_figures(run, figure)
+    every = {each: value for each, value in every.items() if each not in twins}
+    if entry is None or not entry.better or name not in every or len(every) < 2:
+        return None
+    wording, value, ways = wording_of(key), every.pop(name), list[str]()
+    order = sorted(every, key=every.__getitem__)
+    for way, sign in (("lower than", 1.0), ("the same as", 0.0), ("higher than", -1.0)):
+        some = [each for each in order if np.sign(every[each] - value) == sign]
+        named = [f"“{each}” ({wording.write(every[each])})" for each in some[:_NAMED]]
+        ways += [f"{way} that of {listing(named)}"] if some else []
+    facts = tuple(f"learning.{each}.{figure}" for each in (name, *every))
+    return Sentence(f"The {wording.words} is {wording.write(value)}, {' and '.join(ways)}.", MODEL, facts)
+
+
+def costs(run: Run) -> Sentence | None:
+    """Say what the run costs by the scenario's prices, and what of that is for what."""
+    prices, cost = run.scenario.prices, run.known.get("fleet.cost")
+    if prices is None or cost is None:
+        return None
+    amounts = {
+        "fleet.bytes": (prices.gigabyte / 1e9, "traffic of {}"),
+        "fleet.energy": (prices.kilowatt_hour / 1e3, "energy of {}"),
+        "sessions.device_hours": (prices.device_hour, "{} hours of device time"),
+    }
+    parts = {key: price * run.known[key] for key, (price, _) in amounts.items() if price and key in run.known}
+    ways = [
+        f"{number(parts[key], 3)} for {amounts[key][1].format(wording_of(key).write(run.known[key]))}" for key in parts
+    ]
+    text = f"The run costs {wording_of('fleet.cost').write(cost)}, in the currency of `prices`: {listing(ways)}."
+    return Sentence(text, COST, ("fleet.cost", *parts))
+
+
+def staleness(run: Run) -> Sentence | None:
+    """Say of a buffered server how many versions old reports are when they are taken, by group where there are few."""
+    key, groups = "staleness.mean", run.clients["group"].unique(maintain_order=True).to_list()
+    if key not in run.known:
+        return None
+    keys = {name: f"group.{name}.{key}" for name in groups if f"group.{name}.{key}" in run.known}
+    by = [f"{number(run.known[each], 2)} of “{name}”" for name, each in keys.items()] if len(keys) <= _NAMED else []
+    text = f"A report is {number(run.known[key], 2)} versions old on average when the server takes it"
+    return Sentence(f"{text}{f': {listing(by)}' if by else ''}.", WHAT, (key, *keys.values()))
+
+
+def waiting(run: Run) -> Sentence | None:
+    """Say how long rounds wait for clients, and in how many hours of the day hardly any device is available."""
+    if (share := run.known.get("rounds.waiting_share", 0.0)) < _HARDLY / 2:
+        return None
+    keys = [key for key in run.known if key.startswith("population.available_share.utc.")]
+    empty = sum(run.known[key] < _HARDLY for key in keys)
+    text = f"Rounds wait for clients {percent(share)} of the time"
+    text += f": in {empty} of {len(keys)} hours of the day hardly any device is available" if empty else ""
+    return Sentence(f"{text}.", COST, ("rounds.waiting_share", *keys))
+
+
 def long_run(run: Run) -> Sentence | None:
-    """Say after how many rounds participation stays that of the long run, at the ends of a convergence study."""
+    """Say after how many rounds participation stays that of the long run, for the separations of a study."""
     if run.convergence is None or run.scenario.theory.convergence is None:
         return None
-    ways = list[str]()
+    ways = dict[str, list[str]]()
     for (r,), study in run.convergence.sort("separation", "round").group_by("separation", maintain_order=True):
         far = study.filter(study["tv"] >= _FORGOTTEN)["round"]  # distances may rise again
         after, followed = int(far[-1]) + 1 if len(far) else 0, int(study["round"][-1]) + 1
-        way = f"after {count(after + 1, 'round')}"
-        if after == followed:
-            way = f"not within {count(followed, 'round')}"
-        ways.append(f"{way} at {equation('R', r)}")
-    ends = listing(list(dict.fromkeys((ways[0], ways[-1]))))
-    return Sentence(
-        f"Participation comes within {percent(_FORGOTTEN)} (TV) of its long-run shares {ends}.", BIAS, ("convergence",)
-    )
+        way = f"not within {count(followed, 'round')}" if after == followed else f"after {count(after + 1, 'round')}"
+        ways.setdefault(way, []).append(equation("R", r))
+    shown = [f"{way} at {listing(some)}" for way, some in ways.items()]
+    shown = shown if len(shown) <= _NAMED else [shown[0], shown[-1]]
+    text = f"Participation comes within {percent(_FORGOTTEN)} (TV) of its long-run shares {listing(shown)}."
+    return Sentence(text, BIAS, ("convergence",))
 
 
 def measured(run: Run, key: str) -> Sentence | None:
@@ -192,13 +381,17 @@ def measured(run: Run, key: str) -> Sentence | None:
     if (match := next((part for part in bias.parts if part.key == key), None)) is not None:
         return share(match)
     if key in {key_of(run, "l1_uniform"), key_of(run, "tv_uniform")}:
-        return how_even(run, bias)
+        return who_takes_part(run, bias)
     if key in map(_loss, optimizers(run)):
         return losses(run)
-    if key in _SAID and key != _SELECTED:
+    if key == "fleet.cost":
+        return costs(run)
+    if key in _SAID:
         return sentence_of(run, key)
     if fact is None or fact["value"] is None:
         return None
+    if (beside := against_methods(run, key)) is not None:
+        return beside
     text = f"{capitalized(wording.words)}: {wording.write(fact['value'])}"
     if fact["low"] is not None and fact["high"] is not None:
         text += f" ({wording.write(fact['low'])} to {wording.write(fact['high'])})"
@@ -208,27 +401,37 @@ def measured(run: Run, key: str) -> Sentence | None:
 def headline(run: Run) -> Sentence | None:
     """Say what the scenario asks for.
 
-    That is the fact of `headline`; else that of `decide`, the losses of `learning`, the cost by `prices`, a convergence
-    study; else who takes part.
+    That is the fact of `headline`; else that of `decide`, what the noise of privacy or the choice of clients does to
+    losses, the cost by `prices`, a convergence study; else who takes part.
     """
-    scenario = run.scenario
+    scenario, bias = run.scenario, bias_of(run)
+    if one_round(run):
+        text = f"There is one {run.noun}, in {duration(run.simulated_s)}: too little to say who takes part"
+        text += " or where training ends" * (scenario.learning is not None)
+        return Sentence(f"{text}.", WHAT, ("rounds.count",))
     asked = [scenario.headline, "" if scenario.decide is None else scenario.decide.metric]
     if (wanted := next(filter(None, (measured(run, key) for key in asked if key)), None)) is not None:
         return wanted
-    first = losses(run) or sentence_of(run, "fleet.cost") or long_run(run) or who_takes_part(run, bias_of(run))
-    return first or sentence_of(run, key_of(run, "coverage"))
+    if bias.seen is Seen.ALONE:
+        return who_takes_part(run, bias)
+    return noise_cost(run) or losses(run) or costs(run) or long_run(run) or who_takes_part(run, bias)
 
 
 def sentences(run: Run) -> Iterator[Sentence]:
     """Say what a run measured, by the questions of a reader."""
     bias = bias_of(run)
-    apart = {_SELECTED: not run.all_reported, _PULL: pull_apart(run) is not None}
-    facts = [key for key in _SAID if apart.get(key, True) and (key not in _IF_ANY or run.known.get(key))]
-    if not run.clients["reported"].sum():
-        facts = [key for key in facts if not key.endswith("coverage")]
-    else:
-        facts.remove("participation.coverage" if "reported" in key_of(run, "") else "participation.reported_coverage")
-    even = how_even(run, bias, whole=headline(run) != who_takes_part(run, bias))  # else the headline says the rest
-    by_question: dict[str, list[Sentence | None]] = {WHAT: [], BIAS: [even, contrast(bias), long_run(run)]}
-    for about, lines in (by_question | {MODEL: [losses(run)], COST: []}).items():
+    facts = [key for key in _SAID if key not in _IF_ANY or run.known.get(key)]
+    if bias.seen in NOBODY or one_round(run):
+        facts = [key for key in facts if key not in _IN_GENERAL]
+    groups = by_group(run, bias)
+    widest = [each for each in bias.contrasts if groups is None or each[0].kind != "group"]
+    by_question: dict[str, list[Sentence | None]] = {
+        WHAT: [how_often(run), staleness(run)],
+        BIAS: [how_even(run, bias), groups, trend(bias), *map(contrast, widest), long_run(run)],
+        MODEL: [losses(run), swing(run), losses_by_group(run), noise_cost(run)],
+        COST: [costs(run), waiting(run)],
+    }
+    if one_round(run):
+        by_question = {WHAT: by_question[WHAT], COST: []}
+    for about, lines in by_question.items():
         yield from filter(None, (*lines, *(sentence_of(run, key) for key in facts if _SAID[key][0] == about)))

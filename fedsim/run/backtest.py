@@ -54,6 +54,7 @@ class Figure:
     low: float
     high: float
     because: str = ""
+    remedy: str = ""  # what would make it nearer, where that is known
 
     @property
     def within(self) -> bool:
@@ -62,9 +63,8 @@ class Figure:
 
     @property
     def verdict(self) -> str:
-        """Whether it is within or, by how much, off."""
-        off = f"off by {percent(abs(self.log / self.expected - 1))}" if self.expected else "off"
-        return "within" if self.within else off
+        """Whether it is within or off."""
+        return "within" if self.within else "off"
 
 
 def backtest(log: SessionLog, check_ins: CleanTrace | None, time_zone: str | None, tolerance: float) -> list[Figure]:
@@ -204,9 +204,10 @@ def _explained(figures: Sequence[Figure], sides: Iterable[_Side], words: _Words)
         return [*figures]
     one, other = sides
     named = [*_differences(one, other, words)]
-    unknown = ["when devices were available is not known without check-ins"] if other.available is None else []
-    why = "; ".join([*named, *unknown] if named else [*(unknown or ["the model is too simple"]), words.alike])
-    return [each if each.within else replace(each, because=why) for each in figures]
+    unknown = ["the log does not say when devices are available"] if other.available is None else []
+    why = "; ".join([*named, *unknown] or [f"the model is too simple, since {words.alike}"])
+    ways = [_SINCE] * bool(named) + [_CHECK_INS] * bool(unknown)
+    return [each if each.within else replace(each, because=why, remedy=" ".join(ways)) for each in figures]
 
 
 def _differences(one: _Side, other: _Side, words: _Words) -> Iterator[str]:
@@ -238,6 +239,8 @@ def _there(check_ins: CleanTrace, since: float, until: float) -> float:
     return float((there.ends_s - there.starts_s).sum()) / max(min(until, last) - max(since, first), 1.0)
 
 
+_SINCE = "Calibrate with the days after the change, `--since DAY`."
+_CHECK_INS = "Calibrate with `--check-ins FILE`, which says when devices are available."
 _WORDS = {
     "per_hour": "the rate of drop-outs in an hour",
     "median": "the median session in seconds",

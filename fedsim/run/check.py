@@ -28,6 +28,41 @@ class Check:
     turns: tuple[str, ...] = ()  # last words of the keys that the remedy changes: ``separation``
 
 
+CHECKED = {
+    "ended": "ended early",
+    "reports": "reports missing",
+    "log": "log lacks columns",
+    "privacy": "privacy promise broken",
+    "expectations": "expectations missed",
+    "trained": "training failed",
+    "steps": "steps too large",
+    "converged": "losses not converged",
+    "compared": "too short to compare losses",
+    "enough": "too short to test bias",
+    "separation": "clients wait too long",
+    "shocks": "one course of shocks",
+    "budget": "noise for other rounds",
+    "theory": "theory does not apply",
+    "cohorts": "cohorts not filled",
+    "setting": "one setting of a sweep",
+    "even": "uneven participation",
+    "seeds": "too few seeds",
+    "promise": "no promise to users",
+    "backtest": "log not as expected",
+    "failed": "failed runs",
+    "missing": "runs not done",
+    "complete": "runs not complete",
+    "comparable": "nothing to choose by",
+    "conditions": "conditions not kept",
+    "missed": "settings miss conditions",
+    "diverged": "some training diverged",
+    "chance": "chance is large",
+    "edge": "best value may lie beyond",
+    "paired": "runs not paired",
+    "price": "choice has a price",
+    "size": "scaled down",
+}
+"""What is so, in a few words, where a check does not hold."""
 SEEDS, LENGTH, STEP = ("seeds",), ("rounds", "duration"), ("step_size", "local_step_size")
 """What remedies change: how many seeds there are, how long a run is, how large steps are."""
 
@@ -36,11 +71,11 @@ def agreeing(checks: Iterable[Check]) -> tuple[Check, ...]:
     """Return checks without remedies that contradict others, or come before others are done.
 
     If bad checks have remedies, the first of these is the only one, since what the others say is of a run to be done
-    anew. Else those of checks that ask for caution stay, or, if there are none, those of the rest; but no key is
-    changed by two of them.
+    anew. Else those of checks that ask for caution stay, and of findings, which are no reason for it; or, if there are
+    none, those of the rest; but no key is changed by two of them.
     """
     given = tuple(checks)
-    ranks = ({Grade.BAD}, {Grade.CAUTION}, {Grade.OK, Grade.NONE})
+    ranks = ({Grade.BAD}, {Grade.CAUTION, Grade.NONE}, {Grade.OK})
     advised = [[each for each in given if each.remedy and each.state in states] for states in ranks]
     kept, turned = set[tuple[str, str]](), set[str]()
     for each in next(filter(None, advised), []):

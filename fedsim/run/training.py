@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.instants import HOUR_S
+from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.progress import Report
 from fedsim.learning import (
@@ -43,6 +43,7 @@ from fedsim.log.journal import AnyLog
 from fedsim.log.recorder import TemporaryParticipations
 from fedsim.measure.frequencies import AvailableTime
 from fedsim.measure.metrics import metric_part
+from fedsim.measure.series import by_day
 from fedsim.population import Population
 from fedsim.population.sessions import whole_steps
 from fedsim.privacy.bounds import enforced_bounds
@@ -130,12 +131,13 @@ class Training:
         quieter = trained.pop() if learning.loss_parts else None
         ends = trained[0].ends
         table, self.models = pl.concat([part.table for part in trained]), models_of(ends)
-        metrics = summarise(table) | _needs(optimizers, problem.dimension, cohorts)
+        cycle_s = DAY_S if by_day(scenario) else None
+        metrics = summarise(table, cycle_s) | _needs(optimizers, problem.dimension, cohorts)
         for name, private in _private(optimizers).items():
             metrics[f"learning.{name}.dropped_updates"] = float(len(private.not_finite))
             metrics |= {f"learning.{name}.clip": each for each in private.clips[-1:]}
         if quieter is not None:
-            metrics |= _loss_parts(problem, metrics, summarise(quieter.table), list(optimizers))
+            metrics |= _loss_parts(problem, metrics, summarise(quieter.table, cycle_s), list(optimizers))
         metrics |= _excess("loss", metrics, optimizers, reference)
         for part in trained:
             metrics |= _of_models(problem, part)

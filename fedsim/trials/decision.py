@@ -1,10 +1,11 @@
-"""Which setting to choose: by `decide` the best that keeps its conditions, else the most even or the fastest."""
+"""Which setting to choose, and how each stands: headlines, charts and advice read the table of `judge_settings`."""
 
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
-from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +20,12 @@ from fedsim.trials.optimizers import metrics_of, twins
 from fedsim.trials.trials import COMPLETE, FACTS, SIDE, Trials, is_separation
 
 L1, REPORTED, PULL = (f"participation.{of}l1_uniform" for of in ("", "reported_", "pull_"))
-UPDATES, TAKEN = "updates.per_day", "reports.per_day"
+UPDATES, TAKEN, ROUNDS = "updates.per_day", "reports.per_day", "rounds.per_day"
 SHORTAGE, MOSTLY = "rounds.shortage_share", 0.5  # in more than this share of its rounds a setting finds too few
+_DONE = 0.95  # of its rounds a setting that is chosen should do, as long as others are as good
 _COSTS = ("fleet.cost", "sessions.device_hours", "sessions.count")
-"""Of settings that tie the one with the least of the first of these that tells them apart is chosen."""
+"""Of settings that tie the one with the least of these, in this order, is chosen; then the fastest."""
+_ALIKE = 0.02  # by which share costs and paces differ that are no reason to choose
 MATTERS = 0.05  # of the best figure: a smaller difference is worth no cost and no more seeds
 _REACHED = re.compile(r"learning\..+_to_target")
 _ROUNDING = 1e-9  # distances that differ by less are the same, however they were summed
@@ -60,9 +63,15 @@ def lengths_differ(trials: Trials) -> bool:
 
 @lru_cache(_KEPT)
 def pace_metric(trials: Trials) -> str:
-    """Return the model updates per day; the reports taken per day, where settings want updates of different sizes."""
+    """Return the model updates per day, or rounds; reports taken, where settings want updates of different sizes."""
     wanted = trials.samples("reports.wanted")
-    return TAKEN if len(np.unique(wanted[np.isfinite(wanted)])) > 1 else UPDATES
+    if len(np.unique(wanted[np.isfinite(wanted)])) > 1:
+        return TAKEN
+    return next((each for each in (UPDATES, ROUNDS) if each in trials.metrics), UPDATES)
+
+
+_TRAINING = {"stop", "learning", "privacy"}
+"""Keys on which it does not depend who takes part."""
 
 
 class Aim(NamedTuple):
@@ -76,7 +85,7 @@ class Aim(NamedTuple):
 def aim_of(trials: Trials) -> Aim:
     """Return what `decide` of the scenario says, or else the metric of `headline`, of which more or less is better.
 
-    Without both it is the bias, or the loss where settings differ only in when a run stops.
+    Without both it is the bias, or the loss where settings differ only in what changes nobody's participation.
 
     Raises
     ------
@@ -88,8 +97,10 @@ def aim_of(trials: Trials) -> Aim:
         asked = split(trials.scenario.headline or "")[0]
         if asked is not None and asked.better and trials.scenario.headline in trials.metrics:
             return Aim(trials.scenario.headline, asked.better == "lower", ())
-        alone = lengths_differ(trials) and all(name.partition(".")[0] == "stop" for name in trials.swept)
-        losses = [each for name, each in metrics_of(trials, "loss").items() if alone and name not in twins(trials)]
+        alone = {name.partition(".")[0] for name in trials.swept} <= _TRAINING
+        of, learning = metrics_of(trials, "loss") if alone else {}, trials.scenario.learning
+        first = [each.label for each in (() if learning is None else learning.optimizers)]
+        losses = [of[name] for name in dict.fromkeys((*first, *of)) if name in of and name not in twins(trials)]
         return Aim([*losses, bias_metric(trials)][0], True, ())
     try:
         conditions = tuple(map(parse_condition, decide.subject_to))
@@ -115,12 +126,7 @@ def dropped(trials: Trials) -> Bools:
 
 
 @lru_cache(_KEPT)
-def keeping(trials: Trials) -> "Feasible":
-    """Say which settings keep the conditions."""
-    return judged(trials, aim_of(trials).conditions)
-
-
-def judged(trials: Trials, conditions: Sequence[MetricCondition]) -> "Feasible":
+def judged(trials: Trials, conditions: tuple[MetricCondition, ...]) -> "Feasible":
     """Say which settings keep some conditions; that a short run of a part misses one is sure beyond a tenth of it."""
     slack = [SLACK if in_whole(each.metric)[2] else math.inf for each in conditions] if trials.stage == FACTS else None
     values = [trials.samples(each.metric) for each in conditions]
@@ -130,89 +136,140 @@ def judged(trials: Trials, conditions: Sequence[MetricCondition]) -> "Feasible":
 def open_settings(trials: Trials) -> Bools:
     """Say which settings do not surely miss a condition, those without a result among them."""
     complete = trials.settings["setting"].is_in(trials.runs.filter(status=COMPLETE)["setting"].implode()).to_numpy()
-    return np.asarray(keeping(trials).kept | ~keeping(trials).sure | ~complete)
+    kept, sure = judged(trials, aim_of(trials).conditions)
+    return np.asarray(kept | ~sure | ~complete)
+
+
+UNDECIDED = (Standing.TIED, Standing.SAME, Standing.FEW)
+"""What is not significantly worse than the best."""
+
+
+class Why(StrEnum):
+    """Why a setting is chosen."""
+
+    BEST = "the best"  # of those that are compared, by what is chosen by
+    FASTEST = "the fastest"  # and no slower one is significantly more even
+    OPEN = "the most even"  # faster ones are less even, and nothing says what pace is worth
+    TIES = "the least cost"  # of those that tie with the best
+    ENOUGH = "long enough"  # longer runs change nothing that matters
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedSettings:
+    """How each setting stands, by what settings are chosen by: one table, which all that is said and drawn reads."""
+
+    aim: Aim
+    contrast: Contrasts  # of the settings that can be chosen
+    kept: Bools  # the settings that keep the conditions
+    sure: Bools  # of which settings that is significant, or that they do not
+    dropped: Bools  # the settings that a decision gave no further seeds
+    unfit: Bools  # those that did not do their rounds, or mostly found too few clients, where others are as good
+    front: Ints | None  # the settings that no other beats in the means of bias and pace, the fastest first
+    open: bool  # whether the most even setting costs pace, and nothing says what that is worth
+    tied: list[int]  # the best setting and those that are as good: they tie, or lie within 5 % for sure
+    choice: int | None
+    why: Why
+    cost: tuple[str, ...]  # what the choice has less of than those that tie with it, or more of: metrics or parameters
 
 
 @lru_cache(_KEPT)
-def compared(trials: Trials) -> Contrasts:
-    """Compare, by the objective, the settings that keep its conditions and were not dropped."""
-    metric, less, _ = aim_of(trials)
-    eligible = (open_settings(trials) if trials.stage == FACTS else keeping(trials).kept) & ~dropped(trials)
-    if dropped(trials).any():  # what a target needs is known of those alone that reach it with every seed
+def judge_settings(trials: Trials) -> JudgedSettings:
+    """Judge the settings: those that can be chosen are compared, and of those that tie the cheapest is chosen."""
+    metric, less, conditions = aim = aim_of(trials)
+    kept, sure = judged(trials, conditions)
+    away, front_ = dropped(trials), trade_off(trials)
+    eligible = (open_settings(trials) if trials.stage == FACTS else kept) & ~away
+    if away.any():  # what a target needs is known of those alone that reach it with every seed
         eligible &= reached(metric, trials.samples(metric), eligible)
-    return contrasts(trials, metric, less_is_better=less, eligible=eligible)
+    by_bias = trials.scenario.decide is None and metric == bias_metric(trials)
+    ends = front_ if by_bias else None
+    open_ = ends is not None and bool(np.ptp(interval(trials.samples(bias_metric(trials))).mean[ends]) > _ROUNDING)
+    contrast = contrasts(trials, metric, less_is_better=less, eligible=eligible)
+    unfit = (interval(trials.samples(SHORTAGE)).mean > MOSTLY) | stopped_early(trials)
+    unfit &= eligible & (not open_) & (trials.stage != FACTS)
+    if not (~unfit[contrast.rows(Standing.REFERENCE, Standing.TIED, Standing.SAME)]).any():
+        unfit[contrast.order[:1]] = False  # nothing else is as good
+    if unfit.any():
+        contrast = contrasts(trials, metric, less_is_better=less, eligible=eligible & ~unfit)
+    ties = contrast.order[:1].tolist()
+    reach = np.abs(contrast.difference) + np.nan_to_num(contrast.half, nan=np.inf)
+    for row in contrast.order[1:].tolist():
+        alike = contrast.states[row] is Standing.FEW and reach[row] <= MATTERS * abs(contrast.mean[ties[0]])
+        if contrast.states[row] not in {Standing.TIED, Standing.SAME} and not alike:
+            break  # none beyond one that is worse or untested
+        ties.append(row)
+    choice, why = contrast.best, Why.OPEN if open_ else Why.BEST
+    if trials.stage == FACTS and trials.scenario.decide is not None:
+        choice = None  # nothing is trained yet
+    cost: tuple[str, ...] = ()
+    if open_ and ends is not None and contrast.states[int(ends[0])] in UNDECIDED:
+        choice, why = int(ends[0]), Why.FASTEST
+    elif not open_ and trials.stage != FACTS and len(ties) > 1:
+        choice, cost = _cheapest(trials, contrast, ties)
+        why = Why.TIES if cost else Why.BEST
+    if is_of_lengths(trials) and (last := _enough(trials, contrast)) is not None:
+        choice, why, cost = last, Why.ENOUGH, ()
+    of_each = (kept, sure, away, np.asarray(unfit), front_)
+    return JudgedSettings(aim, contrast, *of_each, open_, ties, choice, why, cost)
 
 
-@lru_cache(_KEPT)
+def is_of_lengths(trials: Trials) -> bool:
+    """Say whether settings are lengths of a run, of which it is asked from which on nothing changes."""
+    return trials.scenario.decide is None and [axis.parameters for axis in trials.axes] in [
+        [("stop.rounds",)],
+        [("stop.duration",)],
+    ]
+
+
+def _enough(trials: Trials, contrast: Contrasts) -> int | None:
+    """Return the shortest run from which on all are as good as the best; None where that is the longest."""
+    best = contrast.best
+    if best is None:
+        return None
+    near = np.abs(contrast.difference) <= MATTERS * abs(float(contrast.mean[best]))
+    as_good = [
+        row == best or state in {Standing.TIED, Standing.SAME} or (state is not Standing.DIFFERS and near[row])
+        for row, state in enumerate(contrast.states)
+    ]
+    order = np.argsort(trials.axes[0].x, kind="stable")
+    apart = np.flatnonzero(~np.array(as_good)[order])
+    first = int(apart[-1]) + 1 if len(apart) else 0
+    return int(order[first]) if first < len(order) - 1 else None
+
+
 def trade_off(trials: Trials) -> Ints | None:
     """Return the settings that no other beats in the means of bias and pace, the fastest first; None without both."""
     bias, pace = trials.samples(bias_metric(trials)), trials.samples(pace_metric(trials))
     return front(bias, pace) if (np.isfinite(bias) & np.isfinite(pace)).any() else None
 
 
-def is_open(trials: Trials) -> bool:
-    """Say whether the most even setting costs pace, and nothing says what that is worth."""
-    by_bias = trials.scenario.decide is None and aim_of(trials).metric == bias_metric(trials)
-    ends = trade_off(trials) if by_bias else None
-    return ends is not None and bool(np.ptp(interval(trials.samples(bias_metric(trials))).mean[ends]) > _ROUNDING)
-
-
-@lru_cache(_KEPT)
-def tied(trials: Trials) -> list[int]:
-    """Return the best setting and those that tie with it, the best first: none beyond one that is worse or untested."""
-    states, order = compared(trials).states, compared(trials).order.tolist()
-    return [*order[:1], *takewhile(lambda row: states[row] in {Standing.TIED, Standing.SAME}, order[1:])]
-
-
 def stopped_early(trials: Trials) -> Bools:
-    """Say which settings did not run until their last round, in the mean over the seeds."""
+    """Say which settings did not do most of the rounds that they should, in the mean over the seeds."""
     asked = (
         math.inf
         if trials.stage == FACTS or lengths_differ(trials) or SIDE in trials.parameters
         else trials.scenario.stop.most_rounds
     )
-    return np.asarray((asked < math.inf) & (interval(trials.samples("rounds.count")).mean < asked))
+    return np.asarray((asked < math.inf) & (interval(trials.samples("rounds.count")).mean < _DONE * asked))
 
 
-class Cheapest(NamedTuple):
-    """A setting that is taken of those that tie for the best."""
+def _cheapest(trials: Trials, contrast: Contrasts, ties: list[int]) -> tuple[int, tuple[str, ...]]:
+    """Return which of the settings that tie to take, and why: the cheapest of those as good, then the fastest.
 
-    row: int
-    cost: str  # what it has least of: a metric, or a parameter; "" if it is the best of those that can be taken
-    among: list[int]  # the settings that were compared by that, the best first
-
-
-@lru_cache(_KEPT)
-def cheapest(trials: Trials) -> Cheapest | None:
-    """Return the cheapest of the settings that tie for the best and are as good; None where that is the best itself.
-
-    As good is what is within 5 % of the best figure. Settings that ended early, or found too few clients in most
-    rounds, are left out as long as others tie.
+    As good is what is within 5 % of the best figure.
     """
-    short = (interval(trials.samples(SHORTAGE)).mean > MOSTLY) | stopped_early(trials)
-    sound, mean = [row for row in tied(trials) if not short[row]], compared(trials).mean
-    if not sound:
-        return None
-    among = [row for row in sound if abs(mean[row] - mean[sound[0]]) <= MATTERS * abs(mean[sound[0]])]
+    mean, reasons = contrast.mean, list[str]()
+    among = [row for row in ties if abs(mean[row] - mean[ties[0]]) <= MATTERS * abs(mean[ties[0]])]
     waits = [name for name in trials.parameters if is_separation(name) and trials.numbers(name) is not None]
-    for name in (*_COSTS, *waits) if len(among) > 1 else ():
-        cost = trials.numbers(name) if name in waits else interval(trials.samples(name)).mean
-        if cost is not None and np.isfinite(cost[among]).all() and np.ptp(cost[among]) > 1e-3 * cost[among].max():
-            return Cheapest(among[int(np.argmin(cost[among]))], name, among)
-    return Cheapest(sound[0], "", tied(trials)) if sound[0] != compared(trials).best else None
-
-
-def chosen(trials: Trials) -> int | None:
-    """Return the best setting, or the `cheapest` that is as good; the fastest, where no slower one is more even."""
-    contrast, ends = compared(trials), trade_off(trials)
-    if is_open(trials) and ends is not None and contrast.states[fastest := int(ends[0])] in UNDECIDED:
-        return fastest
-    least = None if is_open(trials) or trials.stage == FACTS else cheapest(trials)
-    return contrast.best if least is None else least.row
-
-
-UNDECIDED = (Standing.TIED, Standing.SAME, Standing.FEW)
-"""What is not significantly worse than the best."""
+    for name in (*_COSTS, pace_metric(trials), *waits):
+        values = trials.numbers(name) if name in waits else interval(trials.samples(name)).mean
+        if len(among) < 2 or values is None or not np.isfinite(values[among]).all():
+            continue
+        cost = -values[among] if name == pace_metric(trials) else values[among]
+        near = cost - cost.min() <= _ALIKE * np.abs(cost).max()
+        if not near.all():
+            among, reasons = np.array(among)[near].tolist(), [*reasons, name]
+    return among[0], tuple(reasons)
 
 
 class Feasible(NamedTuple):

@@ -65,7 +65,9 @@ def by_optimizer(trials: Trials) -> Trials | None:
     ``figure``, the ``cases``, those that are ``ranked``, the optimizers that are ``lost`` in some runs, where they are
     last or far off, and those that are ``elsewhere``: in too few cases to be ranked.
     """
-    for figure in FIGURES:
+    others = [name for name in trials.parameters if name not in _choices(trials)]
+    cases = trials.setting_names([name for name in others if len(set(trials.texts(name))) > 1])
+    for figure in FIGURES if len({*cases}) > 1 else FIGURES[::-1]:  # of one case the loss itself can be compared
         if names := [name for name in metrics_of(trials, figure) if name not in twins(trials)]:
             break
     else:
@@ -78,14 +80,24 @@ def by_optimizer(trials: Trials) -> Trials | None:
     if figure == "bias":  # where no optimum is known, models are compared by their losses
         values = np.where(np.isnan(values).all(axis=(0, 2), keepdims=True), table("average_loss"), values)
     tables = {figure: np.where(table("diverged") == 1, np.inf, values)} | {what: table(what) for what in COSTS}
-    finite = ~np.isnan(tables[figure])
-    others = [name for name in trials.parameters if not _of_optimizers((name,))]
-    cases = trials.setting_names([name for name in others if len(set(trials.texts(name))) > 1])
+    finite, kinds = ~np.isnan(tables[figure]), _kinds(trials)
     if any(axis.size > 1 and _of_optimizers(axis.parameters) for axis in trials.axes):
         every = list(dict.fromkeys(cases))
         rows = [[row for row, case in enumerate(cases) if case == each] for each in every]
         if any((finite[:, at].any(axis=2).sum(axis=1) > 1).any() for at in rows):
-            return None  # an optimizer has several settings of its own in one case
+            alone = finite.any(axis=2)
+            if (alone.sum(axis=0) > 1).any():
+                return None  # an optimizer has several settings of its own in one case
+            texts = [", ".join(row) for row in zip(*(trials.texts(name) for name in _choices(trials)), strict=True)]
+            kinds = {
+                text: kinds.get(names[int(at)], text) for text, at in zip(texts, alone.argmax(axis=0), strict=True)
+            }
+            names, places = [*kinds], [np.array([text == name for text in texts])[:, None] for name in kinds]
+            tables = {
+                what: np.stack([np.where(mine, np.fmin.reduce(each), np.nan) for mine in places])
+                for what, each in tables.items()
+            }
+            finite = ~np.isnan(tables[figure])
         for what, each in tables.items():  # of each case the one setting in which an optimizer is
             there = [np.where(finite[:, at].any(axis=2, keepdims=True), each[:, at], np.nan) for at in rows]
             tables[what] = np.stack([np.fmin.reduce(at, axis=1) for at in there], axis=1)
@@ -94,7 +106,6 @@ def by_optimizer(trials: Trials) -> Trials | None:
         return None
     if _comparable(tables[figure])[0].sum() < 2:
         return None
-    kinds = _kinds(trials)
     return of_optimizers(trials.meta, {name: kinds.get(name, name) for name in names}, figure, cases, tables)
 
 
@@ -233,6 +244,11 @@ def _kinds(trials: Trials) -> dict[str, str]:
     for text in settings["learning.optimizers"].to_list() if "learning.optimizers" in settings.columns else ():
         kinds |= {each["name"]: each["kind"] for each in json.loads(text) if isinstance(each, dict) and "name" in each}
     return kinds
+
+
+def _choices(trials: Trials) -> list[str]:
+    """Return the parameters whose values are optimizers."""
+    return [name for name in trials.parameters if _of_optimizers((name,))]
 
 
 def _of_optimizers(parameters: Sequence[str]) -> bool:

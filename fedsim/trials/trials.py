@@ -106,7 +106,9 @@ def merge_results(folder: Path) -> Path:
 
 def _named(parameter: str, name: str, value: str) -> str:
     """Name a setting by one value: those that are names themselves stand alone."""
-    return {"name": f"“{value}”", "optimizer": f"“{value}”", SIDE: value}.get(parameter) or equation(name, value)
+    if parameter in {"name", "optimizer", "learning.optimizers"}:
+        return f"“{value}”"
+    return value if parameter == SIDE else equation(name, value)
 
 
 def is_separation(parameter: str) -> bool:
@@ -381,9 +383,11 @@ class Trials:
 
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
-        """The ways in which settings differ, in the order of the file; zipped parameters are one."""
+        """The ways in which settings differ, in the order of the file; zipped parameters are one, but for a grid."""
         key = self.scenario.sweep
         zipped = [] if key is None else [name for name in key.zip if name in self.parameters]
+        if len(set(self.setting_names(zipped))) > max((len(set(self.texts(name))) for name in zipped), default=0):
+            zipped = []  # no value of one goes with one of another alone
         groups = [(name,) for name in self.parameters if name not in zipped]
         return tuple(self._axis_of(group) for group in (*groups, *([tuple(zipped)] if zipped else [])))
 

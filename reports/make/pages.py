@@ -138,18 +138,18 @@ def write_regions() -> None:
 
 
 PAGES = {
+    "Studies": (
+        *("studies/night-charging", "studies/three-continents", "studies/mixed-separation"),
+        *("studies/separation-sweep", "studies/which-separation", "studies/which-cooldown", "studies/tournament"),
+    ),
     "The paper's learning figures": (
         *("paper/fedavg-synthetic", "paper/debiased-synthetic", "paper/three-methods-synthetic"),
         *("paper/fedavg-digits", "paper/debiased-digits", "paper/three-methods-digits", "paper/network-digits"),
         *("paper/mnist-sample", "paper/quadratic-bias"),
     ),
     "The paper's chain": ("paper/synthetic", "paper/bias-vs-separation", "paper/convergence"),
-    "Studies": (
-        *("studies/night-charging", "studies/three-continents", "studies/mixed-separation"),
-        *("studies/separation-sweep", "studies/which-separation", "studies/which-cooldown", "studies/tournament"),
-    ),
 }
-"""The scenarios that have pages, by the title under which they are listed."""
+"""The scenarios that have pages, by the title under which they are listed: practical questions first."""
 
 
 def readme() -> str:
@@ -186,17 +186,18 @@ def make_pages(names: Sequence[str]) -> None:
 
 
 CARDS = {
-    "synthetic": "Start here: a run of the paper's synthetic experiment",
-    "three-continents": "A run: phones in three time zones",
-    "which-separation": "A sweep: separations under privacy",
-    "fedavg-synthetic": "A figure of the paper: what bias FedAvg keeps",
+    "synthetic": "Start here, a run: how far from uniform is participation at R = 4?",
+    "three-continents": "A run: does India take part as much as its size says?",
+    "which-separation": "A decision: which separation R serves a private federation best?",
+    "fedavg-synthetic": "A sweep: is FedAvg less biased the longer clients wait?",
 }
 """The pages that the list begins with, with their pictures, and what they are."""
 FIRST = "fedsim run scenarios/paper/synthetic.fedsim.yaml"
 FEDSIM = (
     "fedsim simulates which devices take part in federated learning: when they are available, who is selected, and "
-    "how long a device waits until it may take part again. Each page here shows one scenario: who took part how often, "
-    "what that did to the model, and at what cost."
+    "how many rounds a device waits until it may take part again (its separation R). Each page here shows one "
+    "scenario: who took part how often, what that did to the model, and at what cost. “The paper” is the one that "
+    "docs/paper-results.md names, whose claims are tried here."
 )
 
 
@@ -210,9 +211,11 @@ def write_list(claims_shown: Sequence[Mapping[str, str]], sections: Mapping[str,
     met, partly, missed = map([each["status"] for each in claims_shown].count, ("pass", "warn", "fail"))
     came = f"{met} hold{'s' * (met == 1)}, {partly} in part, {missed} {'does' if missed == 1 else 'do'} not"
     heading = f"The paper's claims: of {len(claims_shown)} with a page, {came}"
-    first = "Open “Start here” below, then run the same yourself."
-    sentences = [Sentence(f"{heading}.", TRUST), Sentence(first, NEXT, command=FIRST)]
+    start = "Open “Start here” below, then run the same yourself."
+    sentences = [Sentence(f"{heading}.", TRUST), Sentence(start, NEXT, command=FIRST)]
     rest = {title: [entry(f"{each.name}.html", each) for each in some] for title, some in sections.items()}
     title = "Who takes part in federated learning, and what that does to the model"
     page = Answer("index", title, title, description=FEDSIM, sentences=sentences)
-    write_answer(page, REPORTS / "index.html", listed={"": cards, heading: claims_shown, **rest})
+    first, *others = rest
+    listed = {"": cards, first: rest[first], heading: claims_shown, **{each: rest[each] for each in others}}
+    write_answer(page, REPORTS / "index.html", listed=listed)

@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -85,6 +86,26 @@ def test_a_run_that_has_hardly_begun_has_not_converged() -> None:
     assert slow["learning.x.drift"] < 0.0025
     assert slow["learning.x.late_descent"] == pytest.approx(0.02 / 0.075)
     assert slow["learning.x.converged"] == 0.0
+
+
+def test_what_swings_with_the_hour_is_judged_by_whole_days() -> None:
+    """A wave of ten rows around 5, over seven and a half of its periods: halves of these are of unlike hours."""
+    wave = [9.0, *(5 + math.sin(math.tau * k / 10) for k in range(1, 76))]
+    by_rounds, by_days = summarise(learning({"x": wave})), summarise(learning({"x": wave}), cycle_s=10.0)
+    assert by_days["learning.x.loss"] == pytest.approx(5.0)
+    assert by_days["learning.x.drift"] == pytest.approx(0.0, abs=1e-9)
+    assert by_days["learning.x.converged"] == 1.0
+    assert abs(by_rounds["learning.x.loss"] - 5.0) > 0.01
+
+
+@pytest.mark.parametrize(("slope", "converged"), [(0.0, 1.0), (0.02, 0.0)])
+def test_a_loss_that_fluctuates_around_a_level_has_converged(slope: float, converged: float) -> None:
+    """Both drift by more than 0.25 %; that with a trend falls by more than its fluctuations in the last half."""
+    away = np.random.default_rng(3).standard_normal(200)
+    figures = summarise(learning({"x": [90.0, *(5 + 0.6 * away + slope * np.arange(200, 0, -1))]}))
+    assert abs(figures["learning.x.drift"]) > 0.0025
+    assert figures["learning.x.late_descent"] < 0.05
+    assert figures["learning.x.converged"] == converged
 
 
 def test_convergence_needs_both() -> None:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fedsim.common.intervals import student_quantile
-from fedsim.measure.verdict import compare_shares, effective_draws, independent, share_variance
+from fedsim.common.intervals import independent, student_quantile
+from fedsim.measure.verdict import compare_shares, effective_draws, share_variance
 
 LAW = np.array([0.5, 0.3, 0.2])
 

@@ -29,9 +29,11 @@ def test_one_curve_for_each_separation_in_the_order_of_the_scenario(written: Pat
     np.testing.assert_array_equal(first, [0.5, 0.25, LEAST])
     np.testing.assert_array_equal(second, [0.1, 0.01, LEAST])
     np.testing.assert_array_equal(floor, [np.nan, 0.004, 0.004])
-    law, noise = chart.notes
-    assert "not of the chain's state" in law
-    assert "noise" in noise
+    assert "not of the chain's state" in chart.notes[0]
+    assert "noise" in chart.finding
+    plain = convergence_chart(replace(load_one(written), convergence=DATA.with_columns(noise_floor=None)))
+    assert plain is not None
+    assert plain.finding == ""
     assert chart.table is not None
     assert chart.table.header == ("Round", "R = 5", "R = 2")
     assert "“R = 5” from 0.5" in chart.description

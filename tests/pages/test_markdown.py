@@ -58,7 +58,7 @@ def test_the_summary_of_a_run_has_verdict_answer_figures_and_command(run_directo
     assert text.startswith("### &lt;script&gt;alert\\(1\\)&lt;/script&gt;")
     assert "Of 1 expectation, 1 met." in text
     assert "| rounds that were opened above 5 (`rounds.count > 5`) | 60 | `a:1:2` |" in text
-    assert "of the clients took part." in text
+    assert "100 devices gave 300 reports" in text
     assert "⚠️ enough" in text
     assert "| rounds | **60** |" in text
     assert "fedsim run 'a b'" in text

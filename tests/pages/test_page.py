@@ -11,17 +11,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import fedsim
 from fedsim import simulate
 from fedsim.common.formatting import number
 from fedsim.log import fingerprint
 from fedsim.pages import write_report
-from fedsim.pages.answer import Answer, Section
+from fedsim.pages.answer import Answer, Check, Grade, Section
 from fedsim.pages.bias import bias_of
 from fedsim.pages.charts import RUN_CHARTS
-from fedsim.pages.html import render
+from fedsim.pages.html import MOST_CARDS, render, strip
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.run import run_answer
 from fedsim.pages.tables import Table, cost_table
+from fedsim.run.check import CHECKED
 from fedsim.run.load import load_one
 from tests.conftest import Load
 
@@ -30,7 +32,7 @@ from .runs import DEGENERATE, SCENARIO, one_client, rewrite, write_manifest, wri
 VOID = {"meta", "link", "br", "hr", "img", "input", "use"}
 HOSTILE = "<script>alert(1)</script>"
 
-_WAYS = ("groups", "zones", "availability", "speed", "over-time")
+_WAYS = ("groups", "zones", "weights", "availability", "speed", "over-time")
 _OTHERS = {"staleness", "optimum", "hours", "week", "one-round", *(f"who-{way}" for way in _WAYS)}
 NAMES = tuple(name for name in RUN_CHARTS if name not in _OTHERS)
 """What the report of a run in rounds shows: one time zone, always available, no optimum, time with the rounds."""
@@ -137,8 +139,8 @@ def test_the_page_is_self_contained_and_accessible(page: str) -> None:
 
 def test_the_title_is_the_finding_and_the_name_stands_above(page: str) -> None:
     shown = Page(page)
-    found = "“fedavg” (5.312) ends significantly above unbiased training (5.287)"
-    assert shown.inside("h1")[0].startswith(found)
+    found = "“fedavg” ends 0.0253 above unbiased training (loss 5.287), significantly"
+    assert '<h1 id="answer-head">“<bdi>fedavg</bdi>” ends 0.0253 above unbiased training' in page
     assert shown.inside("title")[0].startswith(f"paper-synthetic: {found}")
     assert shown.inside("title")[0].endswith(" · fedsim report")
     assert "fedsim run · paper-synthetic" in shown.inside("p")
@@ -242,13 +244,32 @@ def test_twice_made_the_bytes_are_the_same(written: Path, tmp_path: Path) -> Non
     assert contents(written) == contents(copy)
 
 
-def test_the_strip_has_the_checks_with_their_states(page: str) -> None:
-    shown = Page(page)
-    names = [text for text in shown.inside("b") if text in {"ended", "trained", "theory", "even"}]
-    assert names[0] == "ended"
-    classes = [each["class"] for each in shown.find("details") if "chip" in each.get("class", "")]
-    assert 0 < len(classes) <= 8
-    assert set(classes) <= {"chip ok", "chip caution", "chip bad"}
+def test_the_strip_counts_the_checks_that_hold_and_names_the_others_the_gravest_first() -> None:
+    kinds = ("ended", "even", "theory", "trained", "seeds")
+    states = (Grade.OK, Grade.CAUTION, Grade.NONE, Grade.BAD, Grade.OK)
+    checks = [Check(name, state, f"Of {name}.") for name, state in zip(kinds, states, strict=True)]
+    chips = strip(Answer("run", "made", "It is.", checks=checks))
+    assert [(chip.words, chip.state) for chip in chips] == [
+        ("2 of 4 checks hold", Grade.OK),
+        (CHECKED["trained"], Grade.BAD),
+        (CHECKED["even"], Grade.CAUTION),
+    ]
+    assert [each.text for each in chips[0].checks] == ["Of ended.", "Of seeds."]
+    assert [chip.words for chip in strip(Answer("run", "made", "It is.", checks=checks[:1]))] == ["1 check holds"]
+
+
+def test_every_check_has_words() -> None:
+    sources = "".join(file.read_text(encoding="utf-8") for file in Path(fedsim.__file__).parent.rglob("*.py"))
+    assert {*re.findall(r'Check[(,]\s*"(\w+)"', sources)} - {*CHECKED} == set()
+
+
+def test_of_many_cards_the_first_are_unfolded_and_the_rest_is_named() -> None:
+    tables = [Table(f"table {at}", ("A", "B"), (("a", "1"),) * 5, aside=at == 1) for at in range(MOST_CARDS + 2)]
+    page = render(Answer("run", "made", "It is.", sections=[Section("made", "Made", (), tables)]))
+    before, _, more = page.partition('<details class="more">')
+    assert before.count("<caption>") == MOST_CARDS - 1
+    assert "<span>table 1 · table 8 · table 9</span>" in more
+    check(page)
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ import pytest
 
 from fedsim import participation_theory
 from fedsim.common.files import write_text
+from fedsim.pages.answer import BIAS, COST, NEXT
 from fedsim.scenario import Scenario
 from fedsim.theory import closed_form, distances
 from tests.command import fedsim
@@ -34,12 +35,12 @@ def choose(page: Any, **values: str) -> None:
 
 
 def said(page: Any) -> str:
-    return f"{page.locator('h1').inner_text()} {sentence(page, 5)}"
+    return f"{page.locator('h1').inner_text()} {sentence(page, NEXT)}"
 
 
-def sentence(page: Any, place: int) -> str:
-    """Return a sentence of the first screen: on bias, model, cost, privacy, trust, or what to do next."""
-    text: str = page.locator(".words dd").nth(place).inner_text()
+def sentence(page: Any, about: str) -> str:
+    """Return the sentence of the first screen about a question."""
+    text: str = page.locator(".words div", has_text=about).locator("dd").inner_text()
     return text
 
 
@@ -122,12 +123,12 @@ def test_what_it_tells_to_run_has_the_answer_that_it_gives(visit: Open, tmp_path
     assert said(page).startswith(theory(scenario))
     answer = participation_theory(scenario)
     ends = (float(end) * scenario.devices for end in (answer.pi.min(), answer.pi.max()))
-    shares = re.search(r"takes part ([\d.]+) to ([\d.]+) times", sentence(page, 0))
+    shares = re.search(r"takes part ([\d.]+) to ([\d.]+) times", sentence(page, BIAS))
     assert shares is not None
     assert [float(each) for each in shares.groups()] == pytest.approx(list(ends), rel=0.006)
     waiting = int(page.locator("#playground-separation").input_value()) * scenario.sync_server.cohort
     cost = f"Waiting leaves {scenario.devices - waiting} of {scenario.devices} clients ready in a round"
-    assert sentence(page, 2).startswith(cost)
+    assert sentence(page, COST).startswith(cost)
 
 
 @pytest.mark.parametrize("separation", [0, 4, 19])
@@ -139,7 +140,7 @@ def test_what_it_says_of_privacy_is_what_the_command_says(visit: Open, tmp_path:
     done = fedsim("privacy", "my.fedsim.yaml", "--json", "--separation", f"0,{separation}", cwd=tmp_path)
     assert done.returncode == 0
     first, *_, last = json.loads(done.stdout)["results"]
-    text = sentence(page, 3)
+    text = sentence(page, "To privacy")
     assert f"at most {last['most_participations']:,} time" in text
     share = 100 * last["error_rms"] / first["error_rms"]
     assert f"{f'{share:.1f}' if separation else '100'}{THIN}% of what R = 0 takes" in text

@@ -10,9 +10,10 @@ import pytest
 from fedsim.common.formatting import percent
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.trial_checks import reports_and_chance
+from fedsim.pages.trial_tables import settings_table
 from fedsim.pages.trials import trials_answer
 from fedsim.trials.contrasts import Standing, contrasts, contrasts_of, interval
-from fedsim.trials.decision import UNDECIDED, aim_of, compared
+from fedsim.trials.decision import aim_of, judge_settings
 from fedsim.trials.trials import Trials
 
 from .made_trials import L1, LOSS, PACE, made_trials, sound
@@ -50,14 +51,12 @@ def known(trials: Trials) -> Iterator[str]:
             yield wording.write(float(value))
             yield wording.apart(float(value))
         ways = (contrasts(trials, metric, less_is_better=less) for less in (True, False))
-        for tested in (*ways, *([compared(trials)] if metric == aim_of(trials).metric else [])):
+        for tested in (*ways, *([judge_settings(trials).contrast] if metric == aim_of(trials).metric else [])):
             yield from (wording.apart(float(each)) for each in tested.tested_half)
         for other in range(len(values)):
             found = contrasts_of(values, reference=other)
             yield from (wording.apart(abs(float(each))) for each in (*found.difference, *found.tested_half, *half))
             yield from (wording.difference(float(each)) for each in found.difference)
-        if metric == PACE:
-            yield from (percent(1 - one / another) for one in mean for another in mean)
     yield from (percent(each / 2) for each in reports_and_chance(trials)[1])
     yield from ("95 %", "5 %", "0 points", "930 updates per day")
 
@@ -76,14 +75,20 @@ def test_each_number_is_a_value_or_a_contrast(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(60))
-def test_significant_is_said_of_what_differs_alone(number: int) -> None:
+def test_headline_tiles_and_table_agree_with_what_is_judged(number: int) -> None:
     trials = drawn(number)
-    answer, found = trials_answer(trials), compared(trials)
-    said = " ".join(
-        [answer.headline, *(each.text for each in answer.sentences), *(each.text for each in answer.checks)]
-    )
-    others = found.order[1:].tolist()
-    named = others if len(others) <= 4 else others[:3]  # those that the sentence has room for: never all but one
-    assert said.count(", significant)") == sum(found.states[row] is Standing.DIFFERS for row in named)
-    worse = found.differs.any() and not found.rows(*UNDECIDED)
-    assert ("significantly worse" in said) <= bool(worse)
+    answer, judged, table = trials_answer(trials), judge_settings(trials), settings_table(trials)
+    if judged.choice is None:
+        assert answer.headline.startswith(("No setting keeps", "Nothing to choose by"))
+        return
+    others, states = [row for row in judged.contrast.order.tolist() if row != judged.choice], judged.contrast.states
+    assert trials.names[judged.choice] in answer.headline
+    assert answer.tiles[0].detail.split(": ")[-1].startswith(f"at {trials.names[judged.choice]}")
+    assert ("every other" in answer.headline) <= all(states[row] is Standing.DIFFERS for row in others)
+    stands = dict(zip((row[0] for row in table.rows), (row[1] for row in table.rows), strict=True))
+    by_row = [stands[value] for value in trials.texts(trials.parameters[0])]
+    if not judged.open:
+        assert [each == "worse" for each in by_row] == [state is Standing.DIFFERS for state in states]
+        assert by_row[judged.choice].startswith(("best", "chosen", ""))
+    for each in answer.checks:
+        assert ("no significant difference" in each.text) <= bool(judged.contrast.rows(Standing.TIED))

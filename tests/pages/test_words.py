@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import polars as pl
@@ -26,7 +27,13 @@ UNITS = {"%": 0.01, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.
 def values(run: Run, keys: Sequence[str]) -> Iterator[float]:
     """Yield the values, ends and references of facts, and all that stands in the series, of these names."""
     for key in keys:
-        table = run.series.get(key)
+        if key == "clients":  # counts of the table, and how long the run was
+            counts = run.clients["reported"].to_numpy()
+            none = [float((run.clients[name].to_numpy() == 0).mean()) for name in ("reported", "participations")]
+            yield from (len(counts), counts.sum(), counts.mean(), counts.min(), counts.max(), *none)
+            yield from (run.simulated_s, run.scenario.stop.duration or 0.0, 1)
+            continue
+        table = run.learning if key == "learning" else run.series.get(key)
         if table is None:
             fact = run.fact(key)
             assert fact is not None, key
@@ -45,6 +52,10 @@ def values(run: Run, keys: Sequence[str]) -> Iterator[float]:
 def wrong(run: Run, text: str, keys: Sequence[str]) -> list[str]:
     """Return the numbers of a sentence that none of its facts has; L1 distances may be written as TV, half of them."""
     known = list(values(run, keys))
+    known += [abs(a - b) for a, b in product(known, repeat=2) if any(key.endswith(".loss") for key in keys)]
+    known += [1 + row for row in run.series["shares"]["visible"].drop_nulls() if "shares" in keys]
+    hours = [key for key in keys if ".utc." in key]  # of which some have hardly any device
+    known += [len(hours), sum(run.known[key] < 0.02 for key in hours)]
     known += [value / 2 for key, value in ((key, run.metrics.get(key, 0.0)) for key in keys) if "l1" in key]
     missing = []
     for found in NUMBER.finditer(re.sub(r"“[^”]*”|`[^`]*`", "", text)):
@@ -113,10 +124,10 @@ def test_every_number_is_that_of_a_fact(tmp_path: Path, case: str) -> None:
 @pytest.mark.parametrize(
     ("key", "begins"),
     [
-        ("group.group-3.reported_ratio", "Participation of “group 3” is "),
-        ("participation.l1_uniform", "Participation is "),
-        ("participation.coverage", "100\N{NARROW NO-BREAK SPACE}% of the clients took part."),
-        ("learning.fedavg.loss", "“fedavg” (5.312) ends significantly above unbiased training (5.287)"),
+        ("group.group-3.reported_ratio", "“group 3” takes part "),
+        ("participation.l1_uniform", "“group "),
+        ("participation.coverage", "Clients that took part at least once: 100"),
+        ("learning.fedavg.loss", "“fedavg” ends 0.0253 above unbiased training (loss 5.287), significantly; "),
         ("rounds.duration.p95", "95th percentile of lengths of rounds: 89.5"),
     ],
 )
@@ -158,10 +169,8 @@ def test_of_no_waiting_nothing_is_said(small: Load, waited: float) -> None:
 
 
 def test_what_the_headline_says_is_not_said_again(small: Load) -> None:
-    run = simulate(small("stop.rounds=400", "population=[{devices: 12}]"))
+    run = simulate(small("stop.rounds=400", "population=[{devices: 24}]"))
     first = headline(run)
     assert first is not None
     assert first.text.startswith("No bias found")
-    assert not any("no bias found" in each.text for each in sentences(run))
-    asked = replace(run, scenario=run.scenario.with_values({"headline": "rounds.per_day"}))
-    assert any("no bias found" in each.text for each in sentences(asked))
+    assert first.text not in [each.text for each in run_answer(run).sentences]

@@ -19,7 +19,7 @@ ALWAYS = {
 }
 
 
-NO_CHECK_INS = "when devices were available is not known without check-ins"
+NO_CHECK_INS = "the log does not say when devices are available"
 
 
 def reasons(text: str) -> list[str]:
@@ -42,7 +42,8 @@ def test_days_like_the_fitted_ones_are_as_expected(tmp_path: Path, seed: int) ->
     names = [each["name"] for each in judged]
     assert {"updates.per_day", "sessions.dropped_share", "participation.gini", "participation.never_share"} <= {*names}
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert f"{len(names)} of {len(names)} figures of the log are as the scenario expects." in page
+    assert "As in the log: how fast it goes, how long rounds take, how sessions end, who takes part and when" in page
+    assert "Not as in the log" not in page
     assert page.count('<td class="word">within</td>') == len(names)
 
 
@@ -58,7 +59,8 @@ def test_a_change_of_the_fleet_is_named(tmp_path: Path, planted: dict[str, Any],
     assert done.returncode == 1
     assert ": off by " in done.stderr
     assert [line for line in reasons(done.stderr) if named in line and NO_CHECK_INS in line] == reasons(done.stderr)
-    assert "`--since DAY`" in done.stderr.splitlines()[-1]
+    assert all(option in done.stderr.splitlines()[-1] for option in ("`--since DAY`", "`--check-ins FILE`"))
+    assert "Not as in the log: how" in done.stderr
     assert Scenario.load(tmp_path / "made.fedsim.yaml").devices == 100
 
 

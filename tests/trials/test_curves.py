@@ -9,7 +9,7 @@ import pytest
 
 from fedsim.common.errors import RunError
 from fedsim.common.formatting import equation
-from fedsim.pages.charts.sweeps import curves_chart, loss_and_pace_chart
+from fedsim.pages.charts.sweeps import curves_chart, pace_chart
 from fedsim.run.simulate import simulate
 from fedsim.trials import store
 from fedsim.trials.trials import Trials
@@ -99,11 +99,13 @@ def test_a_sweep_of_an_earlier_version_has_no_curves(tmp_path: Path) -> None:
 def test_settings_with_runs_that_have_not_converged_are_marked() -> None:
     def measure(row: int, seed: int) -> dict[str, float]:
         settled = float(row != 1 or seed != 2)
-        return sound(row, seed) | {"updates.per_day": 900.0 - row, "learning.fedavg.converged": settled}
+        return sound(row, seed) | {"updates.per_day": 900.0 - 90 * row, "learning.fedavg.converged": settled}
 
-    chart = loss_and_pace_chart(made_trials(measure), ["fedavg"])
+    asked = ("learning.fedavg.loss", "paced", "Paced")
+    chart = pace_chart(made_trials(measure), *asked)
     assert chart is not None
-    assert chart.table is not None
-    assert chart.table.header[1:] == ("fedavg", "fedavg, some runs not converged")
-    assert [row[2] != "\N{EN DASH}" for row in chart.table.rows] == [False, True, False]
-    assert loss_and_pace_chart(made_trials(), ["fedavg"]) is None  # all at one pace
+    assert "“runs not converged” at 1.1" in chart.description
+    settled = pace_chart(made_trials(lambda row, _: measure(row, 0)), *asked)
+    assert settled is not None
+    assert "not converged" not in settled.description
+    assert pace_chart(made_trials(), *asked) is None  # all at one pace

@@ -27,7 +27,7 @@ from fedsim.run.files import Provenance
 from fedsim.scenario import Scenario
 from fedsim.trials.contrasts import contrasts_of, spent
 from fedsim.trials.decide import decide, planned_decision, still_open
-from fedsim.trials.decision import MATTERS, chosen, compared, dropped, planned_seeds, reached
+from fedsim.trials.decision import MATTERS, dropped, judge_settings, planned_seeds, reached
 from fedsim.trials.executors import Backend
 from fedsim.trials.pilot import Estimate
 from fedsim.trials.plan import estimated_times, plan_data, total_time
@@ -86,7 +86,7 @@ def test_what_is_told_to_be_worse_gets_no_more_seeds(tmp_path: Path) -> None:
     seeds = runs["seed"].to_list()
     assert min(seeds) == 3 < max(seeds)
     trials = Trials.read(tmp_path / "case-1")
-    best = compared(trials).best
+    best = judge_settings(trials).contrast.best
     assert dropped(trials).any()
     assert best is not None
     assert not dropped(trials)[best]
@@ -122,7 +122,7 @@ def test_dropped_settings_cannot_be_the_best_by_easy_seeds(tmp_path: Path) -> No
 
     done = decide(Scenario.load(file), tmp_path / "easy", THREAD, do=job)
     trials = Trials.read(done.directory)
-    found = compared(trials)
+    found = judge_settings(trials).contrast
     assert planned_seeds(trials).tolist() == [8, 8, 3]
     assert found.best in {0, 1}
     assert found.mean[found.best or 0] > found.mean[2]
@@ -199,8 +199,8 @@ def test_the_command_decides_and_does_nothing_twice(write: Write, tmp_path: Path
     assert told["stage"] == "full"
     assert json.loads((out / "decision.json").read_text()) == told
     assert [line.partition(". ")[2][:12] for line in lines if line.startswith("After ")] == [
-        "Stage 1 of 3",
-        "Stage 3 of 3",
+        "These are fa",
+        "All settings",
     ]
     assert (out / "report.html").read_bytes() == page
     asked = [each["about"] for each in told["sentences"]]
@@ -467,8 +467,8 @@ def test_a_value_at_the_end_of_those_tried_is_told(tmp_path: Path) -> None:
     for number in (each for each in range(12) if case_of(each).step[np.argmin(case_of(each).least)] in {0.01, 1.0}):
         found_in(number, tmp_path)
         trials = Trials.read(tmp_path / f"case-{number}")
-        assert compared(trials).best == int(np.argmin(case_of(number).least))
-        if chosen(trials) == compared(trials).best:
+        assert judge_settings(trials).contrast.best == int(np.argmin(case_of(number).least))
+        if judge_settings(trials).choice == judge_settings(trials).contrast.best:
             break
     edges = [each for each in checks_of_trials(trials) if each.name == "edge"]
     assert any("value that was tried" in each.text and "`decide.tune`" in each.remedy for each in edges)

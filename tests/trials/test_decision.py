@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.measure.grammar import parse_condition
-from fedsim.trials.decision import feasible, front, is_open
+from fedsim.trials.decision import feasible, front, judge_settings
 from fedsim.trials.trials import Trials
 
 NAN = float("nan")
@@ -46,4 +46,4 @@ def test_settings_that_are_the_same_leave_nothing_open() -> None:
     for change, is_so in ((0.0, False), (1e-12, False), (0.1, True)):
         other = {**figures, "participation.l1_uniform": 0.4 - change, "updates.per_day": 200.0 - change}
         trials = Trials.in_memory("pair", meta, {(0, 1): figures, (1, 1): other})
-        assert is_open(trials) is is_so
+        assert judge_settings(trials).open is is_so

@@ -9,7 +9,7 @@ class FleetMetrics:
     metrics = described("""
         fleet.bytes_down | B | Bytes that devices downloaded. # better: lower
         fleet.bytes_up | B | Bytes that devices uploaded. # better: lower
-        fleet.bytes | B | Bytes that devices downloaded and uploaded. # better: lower
+        fleet.bytes | B | Bytes that devices downloaded and uploaded. # better: lower; short: bytes
         fleet.wasted_bytes_down | B | Bytes downloaded in sessions whose report was not taken. # better: lower
         fleet.wasted_bytes_up | B | Bytes uploaded in sessions whose report was not taken. # better: lower
         fleet.energy | Wh | Energy that devices spent in sessions. # better: lower; label: energy of sessions

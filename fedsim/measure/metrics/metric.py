@@ -108,7 +108,8 @@ class Metric:
     name: str  # as in metrics.json
     unit: str = ""
     meaning: str = ""  # one sentence
-    label: str = ""  # what tables and sentences call it; else the beginning of the meaning
+    label: str = ""  # what sentences call it; else the beginning of the meaning
+    short: str = ""  # what heads of tables call it, where that is shorter
     better: str = ""  # ``lower`` or ``higher``, where one of them is
     of: str = ""  # ``reports`` or ``selections``, where it is of one of them
     # Names of the metrics that are the ends of its interval, or its standard error, and what it is judged by
@@ -158,13 +159,13 @@ class Measurement(Protocol):
 
 
 LEARNING = described("""
-    learning.OPTIMIZER.loss | | Global loss, mean over the evaluations in the last half of its rounds. # better: lower; label: loss of OPTIMIZER
+    learning.OPTIMIZER.loss | | Global loss, mean over the evaluations in the last half of its rounds, or of whole days where availability follows the clock. # better: lower; label: loss of OPTIMIZER; short: loss, OPTIMIZER
     learning.OPTIMIZER.grad_norm | | Norm of the global gradient, mean over the last half of the rounds. # better: lower
     learning.OPTIMIZER.final_loss | | Global loss at the last evaluation. # better: lower; label: last loss of OPTIMIZER
     learning.OPTIMIZER.drift | share | Relative change of the mean loss from the third to the fourth quarter of the rounds.
     learning.OPTIMIZER.late_descent | share | Share of the whole descent of the loss between those two quarters.
     learning.OPTIMIZER.moved | | 0 if every evaluation has the loss of the initial model, else 1.
-    learning.OPTIMIZER.converged | | 1 if the model moved, and drift and late descent are small enough to call the run converged, else 0.
+    learning.OPTIMIZER.converged | | 1 if the model moved, late descent is small, and so is drift or the loss only fluctuates, else 0.
     learning.OPTIMIZER.diverged | | 1 if the model or the loss was not finite any more at some round, else 0.
     learning.OPTIMIZER.diverged_round | rounds | The round after which that was first seen.
     learning.OPTIMIZER.clip | | An adaptive clip, after the last round.
@@ -189,23 +190,23 @@ LEARNING = described("""
     learning.OPTIMIZER.accuracy_gap | share | Accuracy of the clients held out less that of the devices. # label: accuracy of OPTIMIZER for clients held out less that for devices; low: learning.OPTIMIZER.accuracy_gap_low; high: learning.OPTIMIZER.accuracy_gap_high
     learning.OPTIMIZER.accuracy_gap_low | share | Lower end of its 95 % interval, by clients as draws from all that there might be.
     learning.OPTIMIZER.accuracy_gap_high | share | Upper end of that interval.
-    learning.OPTIMIZER.average_excess_loss | | That loss above the first optimizer's under uniform participation. # better: lower
+    learning.OPTIMIZER.average_excess_loss | | That loss above the first optimizer's under uniform participation. # better: lower; label: loss of the mean model of OPTIMIZER above the one under uniform participation; short: excess loss of mean model, OPTIMIZER
     learning.OPTIMIZER.drawn_loss | | Global loss of a model drawn uniformly from the run: the paper's output rule.
     learning.OPTIMIZER.drawn_grad_norm | | Norm of the global gradient of that model.
     learning.OPTIMIZER.drawn_round | rounds | The round it was drawn from.
-    learning.OPTIMIZER.bias | | Distance from the optimum, where it is known, of the mean model over the last half. # better: lower; label: distance of the mean model of OPTIMIZER from the optimum
+    learning.OPTIMIZER.bias | | Distance from the optimum, where it is known, of the mean model over the last half. # better: lower; label: distance of the mean model of OPTIMIZER from the optimum; short: distance from optimum, OPTIMIZER
     learning.OPTIMIZER.last_bias | | Distance from the optimum of the last model, which swings with who takes part at the time. # better: lower; label: distance of the last model of OPTIMIZER from the optimum
     learning.OPTIMIZER.bias_predicted | | Distance from the optimum of the point to which the pulls of the clients lead.
-    learning.OPTIMIZER.bias_error | | Distance between that point and the mean model over the last half.
-    learning.OPTIMIZER.time_to_target | s | Simulated time at which learning.target_loss was first seen to be reached. # better: lower
-    learning.OPTIMIZER.rounds_to_target | rounds | Server steps until then. # better: lower
+    learning.OPTIMIZER.bias_error | | Distance between that point and the mean model over the last half. # better: lower; label: distance of OPTIMIZER from where theory puts it
+    learning.OPTIMIZER.time_to_target | s | Simulated time at which learning.target_loss was first seen to be reached. # better: lower; label: simulated time until the loss of OPTIMIZER reached its target; short: time to target, OPTIMIZER
+    learning.OPTIMIZER.rounds_to_target | rounds | Server steps until then. # better: lower; short: rounds to target, OPTIMIZER
     learning.OPTIMIZER.device_hours_to_target | h | Time that devices had spent in sessions by then, useful or not. # better: lower
     learning.OPTIMIZER.sent_mb_to_target | MB | What clients had sent by then. # better: lower
     learning.OPTIMIZER.sent_mb | MB | What clients sent in all their reports that count, with numbers of 4 bytes. # better: lower
     learning.OPTIMIZER.server_mb | MB | What the method keeps at the server at the end, the model included.
     learning.OPTIMIZER.client_mb | MB | What it keeps on each device from one participation to the next.
-    learning.OPTIMIZER.excess_loss | | Loss above that of the first optimizer under uniform participation. # better: lower; label: loss of OPTIMIZER above the one under uniform participation
-    learning.OPTIMIZER.above_optimum | | Loss above that of the optimum (learning.loss_parts): the sum of the next three. # better: lower; label: loss of OPTIMIZER above the optimum
+    learning.OPTIMIZER.excess_loss | | Loss above that of the first optimizer under uniform participation. # better: lower; label: loss of OPTIMIZER above the one under uniform participation; short: excess loss, OPTIMIZER
+    learning.OPTIMIZER.above_optimum | | Loss above that of the optimum (learning.loss_parts): the sum of the next three. # better: lower; label: loss of OPTIMIZER above the optimum; short: loss above optimum, OPTIMIZER
     learning.OPTIMIZER.bias_loss | | What is left of it where each round has what clients send on average: bias, and clipping.
     learning.OPTIMIZER.participation_noise_loss | | What the chance of who takes part when adds to that.
     learning.OPTIMIZER.privacy_noise_loss | | What the noise of privacy adds to that.

@@ -18,9 +18,9 @@ class Participation:
     """What is said of who took part."""
 
     metrics = described("""
-        participation.l1_uniform | L1 | Distance of the measured frequencies from uniform: sum of |frequency - 1/N|. # better: lower; of: selections; error: participation.l1_uniform_se; reference: participation.l1_chance; label: distance of participation from uniform; needs: clients
+        participation.l1_uniform | L1 | Distance of the measured frequencies from uniform: sum of |frequency - 1/N|. # better: lower; of: selections; error: participation.l1_uniform_se; reference: participation.l1_chance; label: distance of participation from uniform; needs: clients; short: from uniform
         participation.l1_uniform_se | L1 | Standard error of that distance. # of: selections; needs: clients
-        participation.l1_uniform_corrected | L1 | That distance without what noise adds to it. # better: lower; of: selections; low: participation.l1_uniform_low; high: participation.l1_uniform_high; label: distance of participation from uniform without noise; needs: clients
+        participation.l1_uniform_corrected | L1 | That distance without what noise adds to it. # better: lower; of: selections; low: participation.l1_uniform_low; high: participation.l1_uniform_high; label: distance of participation from uniform without noise; needs: clients; short: from uniform, without noise
         participation.l1_uniform_low | L1 | Lower end of the 95 % interval of the distance without noise. # of: selections; needs: clients
         participation.l1_uniform_high | L1 | Upper end of that interval. # of: selections; needs: clients
         participation.tv_uniform | share | Total variation distance of the measured frequencies from uniform: half the L1. # better: lower; of: selections; label: distance of participation from uniform (TV); needs: clients
@@ -29,9 +29,9 @@ class Participation:
         participation.tv_uniform_high | share | Upper end of that interval. # of: selections; needs: clients
         participation.pull_l1_uniform | L1 | Distance from uniform of the clients' pulls on the model: the mean of 1{i in S}/|S| over rounds with reports. # better: lower; of: reports; label: distance of the pull on the model from uniform; needs: clients
         participation.pull_tv_uniform | share | Total variation distance of the pulls from uniform: half the L1. # better: lower; of: reports; label: distance of the pull on the model from uniform (TV); needs: clients
-        participation.reported_l1_uniform | L1 | L1 distance from uniform counting only the sessions whose report was taken. # better: lower; of: reports; error: participation.reported_l1_uniform_se; label: distance of reports from uniform; needs: clients
+        participation.reported_l1_uniform | L1 | L1 distance from uniform counting only the sessions whose report was taken. # better: lower; of: reports; error: participation.reported_l1_uniform_se; label: distance of reports from uniform; needs: clients; short: reports from uniform
         participation.reported_l1_uniform_se | L1 | Standard error of that distance. # of: reports; needs: clients
-        participation.reported_l1_uniform_corrected | L1 | That distance, as l1_uniform_corrected. # better: lower; of: reports; low: participation.reported_l1_uniform_low; high: participation.reported_l1_uniform_high; label: distance of reports from uniform without noise; needs: clients
+        participation.reported_l1_uniform_corrected | L1 | That distance, as l1_uniform_corrected. # better: lower; of: reports; low: participation.reported_l1_uniform_low; high: participation.reported_l1_uniform_high; label: distance of reports from uniform without noise; needs: clients; short: reports from uniform, without noise
         participation.reported_l1_uniform_low | L1 | Lower end of its 95 % interval. # of: reports; needs: clients
         participation.reported_l1_uniform_high | L1 | Upper end of that interval. # of: reports; needs: clients
         participation.reported_tv_uniform | share | Total variation distance of the same: half the L1. # better: lower; of: reports; label: distance of reports from uniform (TV); needs: clients
@@ -39,8 +39,8 @@ class Participation:
         participation.reported_tv_uniform_low | share | Half of reported_l1_uniform_low. # of: reports; needs: clients
         participation.reported_tv_uniform_high | share | Half of reported_l1_uniform_high. # of: reports; needs: clients
         participation.reported_coverage | share | Clients with at least one report that was taken. # better: higher; of: reports; needs: clients
-        participation.below_half_fair_share | share | Clients with fewer than half as many reports that were taken as clients have on average. # better: lower; of: reports; needs: clients
-        participation.worst_group_ratio | | Share of all reports over the share of the devices, of the group where it is smallest: 1 is even. # better: higher; of: reports; needs: clients
+        participation.below_half_fair_share | share | Clients with fewer than half as many reports that were taken as clients have on average. # better: lower; of: reports; needs: clients; short: below half a fair share
+        participation.worst_group_ratio | | Share of all reports over the share of the devices, of the group where it is smallest: 1 is even. # better: higher; of: reports; needs: clients; short: worst group, fair shares
         participation.l1_fair | L1 | Distance from uniform that equal long-run frequencies would have, with the noise of this run. # of: selections; needs: clients
         participation.reported_l1_fair | L1 | Distance of reports from uniform that equal long-run frequencies would have, with the noise of this run. # of: reports; needs: clients
         participation.l1_noise | L1 | Distance from the long-run frequencies that sampling noise alone would give. # of: selections; needs: clients
@@ -48,9 +48,9 @@ class Participation:
         participation.mean | | Participations per client, on average. # of: selections; needs: clients
         participation.p99 | | Participations that 99 of 100 clients do not exceed. # of: selections; needs: clients
         participation.most | | Participations of the client that took part most. # of: selections
-        participation.never_share | share | Clients that never took part. # better: lower; of: selections; needs: clients
+        participation.never_share | share | Clients that never took part. # better: lower; of: selections; needs: clients; short: never took part
         participation.once_share | share | Clients that took part exactly once. # of: selections; needs: clients
-        participation.coverage | share | Clients that took part at least once. # better: higher; of: selections; needs: clients
+        participation.coverage | share | Clients that took part at least once. # better: higher; of: selections; needs: clients; short: took part
         participation.coverage.t50 | s | Simulated time until half of the clients had taken part. # better: lower; of: selections; needs: clients
         participation.coverage.t90 | s | Simulated time until 90 % of the clients had taken part. # better: lower; of: selections; needs: clients
         participation.ratio | | Largest over smallest frequency among clients that took part. # better: lower; of: selections
@@ -147,11 +147,11 @@ class GroupShares:
     metrics = described("""
         share | share | Share of all participations that went to the group. # of: selections; label: share of all participations
         share_theory | share | That share as theory predicts it. # of: selections; label: share of all participations by theory
-        ratio | | That share over the group's share of the devices: 1 is even. # of: selections; label: participation in multiples of a fair share; needs: clients
+        ratio | | That share over the group's share of the devices: 1 is even. # of: selections; label: participation in multiples of a fair share; needs: clients; short: fair shares
         reported_share | share | Share of all reports that were taken. # of: reports; label: share of all reports
         pull | share | Share of the pull on the model. # of: reports; needs: rounds
         below_half_fair_share | share | Clients of the group with fewer than half as many reports that were taken as all clients have on average. # better: lower; of: reports; needs: clients
-        reported_ratio | | Share of all reports over the group's share of the devices: 1 is even. # of: reports; label: reports in multiples of a fair share; needs: clients
+        reported_ratio | | Share of all reports over the group's share of the devices: 1 is even. # of: reports; label: reports in multiples of a fair share; needs: clients; short: fair shares
     """)  # noqa: E501
     scope = "groups"
 

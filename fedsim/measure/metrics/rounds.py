@@ -18,13 +18,13 @@ class RoundMetrics:
         rounds.reported_mean | clients | Reports taken in a round, on average over rounds that selected any. # needs: rounds
         rounds.target_share | share | Rounds that closed because as many as `cohort` had reported. # better: higher; label: rounds with all the reports they wanted; needs: rounds
         rounds.failed_share | share | Rounds that failed: too few reported (minimum_reports) or stayed (secure_aggregation). # better: lower; needs: rounds
-        rounds.shortage_share | share | Synchronous rounds that waited, were skipped or went on with fewer clients than wanted. # better: lower; label: rounds short of clients; needs: opened
+        rounds.shortage_share | share | Synchronous rounds that waited, were skipped or went on with fewer clients than wanted. # better: lower; label: rounds short of clients; needs: opened; short: rounds short
         rounds.wait.mean | s | From the opening of a synchronous round until it selects, on average. # better: lower; label: mean wait for clients; needs: opened
         rounds.wait.p95 | s | From the opening of a synchronous round until it selects, 95th percentile. # better: lower; label: 95th percentile of waits for clients; needs: opened
         rounds.wait.max | s | The longest time that a synchronous round waited, whether it selected in the end or not. # better: lower; needs: opened
-        rounds.waiting_share | share | Simulated time in which a synchronous round waited for clients, of all simulated time. # better: lower; needs: opened
+        rounds.waiting_share | share | Simulated time in which a synchronous round waited for clients, of all simulated time. # better: lower; needs: opened; label: time that rounds wait for clients
         rounds.duration.mean | s | From selection until the close, on average; of a version, from its beginning until its step. # better: lower; needs: rounds
-        rounds.duration.p50 | s | From selection until the close, or of a version, median. # better: lower; label: median length of a round; needs: rounds
+        rounds.duration.p50 | s | From selection until the close, or of a version, median. # better: lower; label: median length of a round; needs: rounds; short: round length
         rounds.duration.p95 | s | From selection until the close, or of a version, 95th percentile. # better: lower; label: 95th percentile of lengths of rounds; needs: rounds
         rounds.per_day | 1/d | Rounds per day of simulated time. # better: higher; label: rounds per simulated day; needs: rounds
         updates.per_day | 1/d | Model updates per day of simulated time: rounds that took a report, or full versions of a buffered server. # better: higher; label: model updates per simulated day; needs: rounds
@@ -77,7 +77,7 @@ class Sessions:
         sessions.count | | Sessions, which is to say participations. # label: sessions
         sessions.device_hours | h | Time that devices spent in sessions, useful or not. # better: lower; label: device-hours
         {_OF_OUTCOMES}
-        sessions.wasted_share | share | Device time in sessions whose report was not taken, of all device time in sessions. # better: lower
+        sessions.wasted_share | share | Device time in sessions whose report was not taken, of all device time in sessions. # better: lower; short: wasted device time
         sessions.steps_mean | | Local steps of a report that was taken, on average; where the server takes partial reports. # better: higher; label: local steps of a report
     """)  # noqa: E501
     scope = "both"

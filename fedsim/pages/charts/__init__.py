@@ -31,6 +31,7 @@ class Chart:
     draw: Callable[[Axes], None]  # draws it on empty axes
     height: float = 1.0  # how tall it is, relative to the usual height
     finding: str = ""  # what is to be seen, in a sentence below the title; empty where the title says it
+    aside: bool = False  # of interest to few, and folded away
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def _part_of(kind: RunChart, what: str, otherwise: Any, data: object) -> Any:
 
 RUN_CHARTS: Final = (
     *("who", "who-groups", "who-zones", "who-weights", "who-availability", "who-speed", "who-over-time", "lorenz"),
-    *("reached", "distance", "convergence", "hours", "availability", "eligible", "week", "durations", "one-round"),
+    *("reached", "distance", "convergence", "hours", "eligible", "week", "durations", "one-round"),
     *("staleness", "loss", "optimum"),
 )
 """Every chart that the report of a run can have, by the anchor in its page."""
@@ -104,10 +105,7 @@ def run_charts(run: Run, bias: Bias) -> dict[str, tuple[Chart | Absent, ...]]:
             *(*who.who_charts(run, bias), who.over_time_chart(run, bias), who.reached_chart(run)),
             *(distance.distance_chart(run), distance.convergence_chart(run)),
         ],
-        "devices": [
-            *(availability.local_chart(run), availability.hour_chart(run), availability.eligible_chart(run)),
-            timelines.week_chart(run),
-        ],
+        "devices": [*(availability.local_chart(run), availability.eligible_chart(run)), timelines.week_chart(run)],
         "rounds": [rounds.duration_chart(run), timelines.round_chart(run), rounds.staleness_chart(run)],
         "learning": [learning.training_chart(run, column) for column in ("loss", "distance")],
         OWN: [],

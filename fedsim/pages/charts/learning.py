@@ -61,7 +61,7 @@ def training_chart(run: Run, column: str = "loss") -> Chart | None:
     if levels:
         ways = listing([f"{number(level, 3)} for “{each.name}”" for each, level in levels])
         notes = [f"Dotted: where theory says that the mean model ends, {ways}; noise keeps each model away.", *notes]
-    rules = [Rule("", level, color=each.color) for each, level in levels]
+    rules = [Rule("" if at else "predicted", level, color=each.color) for at, (each, level) in enumerate(levels)]
     return _chart("optimum", shown, "distance from the optimum", notes, rules)
 
 

@@ -32,10 +32,10 @@ SERIES = ("#0b63a5", "#c8500a", "#0c8265", "#a8478a", "#946c00", "#3c8dc4")
 DOTTED = (0, (1, 1.6))
 DASHED = (0, (3.5, 2))
 
-AxisScale: TypeAlias = Literal["linear", "whole", "percent", "log", "auto"]
+AxisScale: TypeAlias = Literal["linear", "from 0", "whole", "percent", "log", "auto"]
 """Of an axis; ``auto`` is logarithmic where all values are positive, and far apart."""
 _FAR = 8.0  # how many times the least value the greatest one then is
-_LONGEST_LABEL = 42  # characters of a name that fit into a legend
+_LONGEST_LABEL = 44  # characters of a name that fit into a line of a legend
 _BESIDE_TICKS = 0.85  # of the width of a figure, the room for the names of its axes
 _MARK = 6  # the room of the mark of each entry of a legend, in characters
 
@@ -74,26 +74,26 @@ def set_scale(
     What is never negative does not reach below 0 on a y axis; it begins at 0, unless all values are far above it or the
     scale is ``auto``.
     """
-    axis = axes.xaxis if name == "x" else axes.yaxis
-    if is_log(scale, values):
+    axis, far = axes.xaxis if name == "x" else axes.yaxis, is_log(scale, values)
+    if far:
         getattr(axes, f"set_{name}scale")("log", nonpositive="mask")
         low, high = axis.get_view_interval()
         subs = (1.0, 2.0, 5.0) if np.log10(high / low) < 2.3 else (1.0,)
         axis.set_major_locator(LogLocator(subs=subs, numticks=8 if name == "y" or len(subs) > 1 else 3))
         axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
         axis.set_minor_formatter(NullFormatter())
-        return
     low, high = axis.get_view_interval()
-    if name == "y" and len(values) and values.min() >= 0 and low < (0 if scale == "auto" else 0.7 * high):
-        axes.set_ylim(0, high)
+    near = {"auto": 0.0, "from 0": high}.get(scale, 0.7 * high)
+    if name == "y" and not far and len(values) and values.min() >= 0 and low < near:
+        axes.set_ylim(0, 1.1 * high if scale == "from 0" else high)
     if ticks is not None:
         axis.set_major_locator(FixedLocator(list(ticks)))
         axis.set_major_formatter(FixedFormatter(list(ticks.values())))
-        return
-    steps = [1, 2, 2.5, 5, 10]
-    axis.set_major_locator(MaxNLocator(nbins=5, integer=scale == "whole", steps=steps, min_n_ticks=1))
-    shares = PercentFormatter(1.0, symbol="\N{NARROW NO-BREAK SPACE}%")
-    axis.set_major_formatter(shares if scale == "percent" else Spaced())
+    elif not far:
+        steps = [1, 2, 2.5, 5, 10]
+        axis.set_major_locator(MaxNLocator(nbins=5, integer=scale == "whole", steps=steps, min_n_ticks=1))
+        shares = PercentFormatter(1.0, symbol="\N{NARROW NO-BREAK SPACE}%")
+        axis.set_major_formatter(shares if scale == "percent" else Spaced())
 
 
 def finish(axes: Axes, x: str, y: str, entries: Sequence[tuple[Artist, str]] = ()) -> None:
@@ -108,10 +108,14 @@ def finish(axes: Axes, x: str, y: str, entries: Sequence[tuple[Artist, str]] = (
     axes.set_title(fill(y, int(_BESIDE_TICKS * fit)), loc="left")
     if not entries or figure is None:
         return
-    names = [cut(name, _LONGEST_LABEL) for _, name in entries]
+    names = [fill(cut(name, 2 * _LONGEST_LABEL), _LONGEST_LABEL) for _, name in entries]
+    figure.legend([artist for artist, _ in entries], names, loc="outside upper left", ncols=in_columns(names, fit))
+
+
+def in_columns(names: Sequence[str], fit: int) -> int:
+    """Return how many columns of a legend fit into a line of so many characters."""
     alone = sum(len(name) + _MARK for name in names) <= fit
-    columns = len(names) if alone else max(1, fit // (max(map(len, names)) + _MARK))
-    figure.legend([artist for artist, _ in entries], names, loc="outside upper left", ncols=columns)
+    return len(names) if alone else max(1, fit // (min(_LONGEST_LABEL, max(map(len, names))) + _MARK))
 
 
 def characters(inches: float, points: float) -> int:

@@ -1,7 +1,7 @@
 """The two builders of charts: values along x as lines and dots, and named rows with intervals; each with its table."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
@@ -19,6 +19,7 @@ from fedsim.common.formatting import (
     capitalized,
     count,
     cut,
+    fixed,
     from_to,
     give_or_take,
     listing_of,
@@ -32,11 +33,13 @@ from fedsim.pages.tables import Table, thinned
 POINTS = 160  # at most so many points of one line: about three pixels each in the page
 _ROUNDING = 1e-12  # of the largest value of a chart: smaller ones are 0
 _ROW_ENTRY = 0.05  # of the height, what each entry of the legend of rows takes
-_ENTRIES, _ENTRY = 8, 0.04  # of a legend that fits, and the height that each more takes
+_LINE, _ENTRIES, _ENTRY = 50, 2, 0.06  # characters of a line of a legend, lines that fit, the height of each more
 _DESCRIBED = 8  # lines or rows described at most
 _ROW_NAME = 28  # characters of a name that fit to the left of a row
 _POINT_NAME = 30  # and beside a point
-_LETTER = 0.021  # of the width of the axes, what a letter of such a name takes
+_LETTER = 0.027  # of the width of the axes, what a letter of such a name takes
+_SEEN = 0.01  # of the range of a chart: narrower bands are not seen, nor are nearer lines apart
+_DECADES = 5  # of a logarithmic axis at most, below the greatest value
 
 
 class AxisLook(NamedTuple):
@@ -52,6 +55,7 @@ class AxisLook(NamedTuple):
 
 
 LineLook: TypeAlias = Literal["line", "marked", "dashed", "dotted", "dots", "hollow", "ring", "bars", "spans", "ticks"]
+_FREE: dict[str, Any] = {"linestyle": "", "marker": "o", "zorder": 4, "clip_on": False}
 _LOOKS: Mapping[LineLook, Mapping[str, Any]] = {
     "line": {},
     "marked": {"marker": "o", "clip_on": False},
@@ -60,9 +64,9 @@ _LOOKS: Mapping[LineLook, Mapping[str, Any]] = {
     "bars": {"drawstyle": "steps-mid"},
     "spans": {"linewidth": 7, "solid_capstyle": "butt"},
     "ticks": {"linestyle": "", "marker": "|", "markersize": 9},
-    "dots": {"linestyle": "", "marker": "o", "zorder": 4},
-    "hollow": {"linestyle": "", "marker": "o", "zorder": 4, "markerfacecolor": marks.PAPER},
-    "ring": {"linestyle": "", "marker": "o", "markersize": 12, "markeredgewidth": 2, "markerfacecolor": "none"},
+    "dots": _FREE,
+    "hollow": _FREE | {"markerfacecolor": marks.PAPER},
+    "ring": _FREE | {"markersize": 12, "markeredgewidth": 2, "markerfacecolor": "none"},
 }
 
 
@@ -121,9 +125,38 @@ def line_plot(
         note = f"Lines are means over up to {count(size)} neighbours, bands go from the least to the greatest."
         notes = [*notes, note]
     description = f"By {x.title}, {y.title}: {listing_of(ways, _DESCRIBED)}."
-    draw, table = partial(_draw_lines, series, x, y, rules), _line_table(title, named, x, y)
-    height = 1 + _ENTRY * max(0, len(named) + len(rules) - _ENTRIES)  # room for the legend
+    every = np.concatenate([np.empty(0), *(each for _, each in values)])
+    if marks.is_log(y.scale, every) and ((every > 0) & (every < _floor(every))).any():
+        notes = [f"What is below {number(_floor(every), 1)} is not drawn; the data have it.", *notes]
+    drawn = _together(series, y.scale)
+    draw, table = partial(_draw_lines, drawn, x, y, rules), _line_table(title, named, x, y)
+    names = [each for each in (*(each.name for each in drawn), *(each.name for each in rules)) if each]
+    lines = -(-len(names) // marks.in_columns(names, _LINE)) if names else 0
+    height = 1 + _ENTRY * max(0, lines - _ENTRIES)  # room for the legend
     return Chart(name, title, description, tuple(notes), table, draw, height, finding)
+
+
+def _floor(values: Floats) -> float:
+    """Return where a logarithmic axis begins at the least, so that the rest is not pressed together."""
+    return float(values.max(initial=0.0)) * 10.0**-_DECADES
+
+
+def _together(series: Sequence[Series], scale: marks.AxisScale) -> list[Series]:
+    """Draw lines that cannot be distinguished once, under the names of all."""
+    ys = np.concatenate([np.zeros(0), *(each.y[np.isfinite(each.y)] for each in series)])
+    apart = _SEEN / 2 * (ys.max(initial=-np.inf) - ys.min(initial=np.inf))
+    near = {"rtol": _SEEN, "atol": 0.0} if marks.is_log(scale, ys) else {"rtol": 0.0, "atol": max(0.0, apart)}
+    shown = list[list[Series]]()
+    for each in series:
+        for some in shown:
+            lines = {some[0].look, each.look} <= {"line", "marked", "dashed"} and len(each.x) > 1
+            if lines and np.array_equal(some[0].x, each.x) and np.allclose(some[0].y, each.y, equal_nan=True, **near):
+                some.append(each)
+                break
+        else:
+            shown.append([each])
+    names = [f"{', '.join(each.name for each in some)}: same line" for some in shown]
+    return [replace(some[0], name=name) if len(some) > 1 else some[0] for some, name in zip(shown, names, strict=True)]
 
 
 def _write(axis: AxisLook, value: float | None, margin: float = np.nan) -> str:
@@ -161,7 +194,7 @@ def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Seque
                 drawn = axes.vlines(each.x, low, high, color=each.color, linewidth=1)
             else:
                 drawn = axes.fill_between(each.x, low, high, color=each.color, alpha=0.16, linewidth=0)
-            if (high > low).any():
+            if (np.nan_to_num(high - low) > _SEEN * np.ptp(ys)).any():
                 margins.setdefault(each.interval, drawn)
         if each.look == "bars":
             axes.fill_between(each.x, 0, each.y, step="mid", color=each.color, alpha=0.25, linewidth=0)
@@ -174,6 +207,8 @@ def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Seque
     if any(each.names for each in series):
         axes.margins(0.14, 0.2)
     marks.set_scale(axes, "x", x.scale, xs, x.ticks)
+    if far and ys.min() < (least := _floor(ys)):
+        axes.set_ylim(bottom=least)
     marks.set_scale(axes, "y", y.scale, ys, y.ticks)
     entries += [(artist, name) for name, artist in margins.items()]
     named = [(artist, name) for artist, name in entries if name]
@@ -184,7 +219,7 @@ def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Seque
 
 def _name_points(axes: Axes, series: Sequence[Series]) -> None:
     """Write names beside points, without those for which no side is free of other names, points and lines."""
-    to_axes, taken = axes.transData + axes.transAxes.inverted(), dict[str, tuple[float, float, float]]()
+    to_axes, taken = axes.transData + axes.transAxes.inverted(), dict[object, tuple[float, float, float]]()
     spots = [to_axes.transform(np.column_stack([each.x, each.y])) for each in series]
     spots = [np.where(np.isfinite(each), each, np.nan) for each in spots]  # zero has no place on a logarithmic axis
     joined = [at for at, each in zip(spots, series, strict=True) if each.look == "marked"]
@@ -192,16 +227,18 @@ def _name_points(axes: Axes, series: Sequence[Series]) -> None:
     x, y = np.concatenate([*spots, *(each.reshape(-1, 2) for each in along)]).T
     for name, spot, place in (each for of, at in zip(series, spots, strict=True) for each in _named_points(of, at)):
         long, ahead = _LETTER * (len(name) + 2), bool(spot[0] > 0.6)
-        for up, right in product((0, 1, -1), (ahead, not ahead)):
-            left, low = spot[0] + (-0.03 - long if right else 0.03), spot[1] - 0.055 + 0.08 * up
+        sides = {True: (-0.03 - long, -9, "right"), False: (0.03, 9, "left"), None: (-long / 2, 0, "center")}
+        for up, side in (*product((0, 1, -1), (ahead, not ahead)), (1.7, None), (-1.7, None)):
+            left, low = spot[0] + sides[side][0], spot[1] - 0.055 + 0.08 * up
             end, top = left + long, low + 0.11
-            free = not ((x > left) & (x < end) & (y > low) & (y < top)).any() and left > -0.1 and max(end, top) <= 1.04
+            free = not ((x > left) & (x < end) & (y > low) & (y < top)).any()
+            free &= left > 0 and low > 0 and end <= 1.12 and top <= 1.06
             apart = (abs(low - y1) > 0.11 or left > last or end < first for first, last, y1 in taken.values())
-            if name not in taken and free and all(apart):
-                taken[name] = left, end, low
+            if (name, place) not in taken and free and all(apart):
+                taken[name, place] = left, end, low
                 look: dict[str, Any] = {"color": marks.MUTED, "fontsize": matplotlib.rcParams["legend.fontsize"]}
-                look |= {"ha": "right" if right else "left", "va": "center"}
-                axes.annotate(name, place, (-9 if right else 9, 8 * up), textcoords="offset points", **look)
+                look |= {"ha": sides[side][2], "va": "center", "textcoords": "offset points"}
+                axes.annotate(name, place, (sides[side][1], 8 * up), **look)
 
 
 def _named_points(series: Series, spots: Floats) -> Iterator[tuple[str, Floats, tuple[float, float]]]:
@@ -280,6 +317,8 @@ def _draw_rows(data: Rows, axes: Axes) -> None:
         axes.axvline(data.reference, color=marks.INK, linestyle=marks.DOTTED, linewidth=1)
     shown = [each for each in (data.value, data.theory) if each is not None]
     marks.set_scale(axes, "x", "auto", np.concatenate(shown))
+    if data.margin is None and data.chance is None and axes.get_xscale() == "linear" and axes.get_xlim()[0] > 0:
+        axes.set_xlim(left=0)  # without intervals small differences are not drawn large
     if data.margin is not None:
         below, above = np.broadcast_to(np.nan_to_num(data.margin), (2, len(rows)))
         left, far = axes.get_xlim()[0], axes.get_xscale() != "linear"
@@ -294,10 +333,14 @@ def _draw_rows(data: Rows, axes: Axes) -> None:
         grey: dict[str, Any] = {"color": marks.MUTED, "alpha": 0.28, "linewidth": 0}
         band = axes.barh(rows, data.reference + data.chance - low, 1.0, left=low, **grey)
         least = left if axes.get_xscale() != "linear" else min(left, float((data.reference - data.chance).min()))
-        axes.set_xlim(least, max(right, float((data.reference + data.chance).max())))
+        most = max(right, float((data.reference + data.chance).max()))
+        axes.set_xlim(least - 0.04 * (most - least) * (least > 0), most + 0.04 * (most - least))
         entries.append((band[0], "equal chances"))
+    size, apart = np.abs(data.value), float(np.ptp(data.value))
+    decimals = 3 if apart < 0.05 else 2 if size.max() < 10 else 1
     for row, value in zip(rows, data.value, strict=True):
-        axes.text(1.02, row, number(value, 3), transform=axes.get_yaxis_transform(), va="center")
+        text = fixed(value, decimals) if size.min() >= 0.1 and size.max() < 100 else number(value, 3)
+        axes.text(1.02, row, text, transform=axes.get_yaxis_transform(), va="center")
     marks.finish(axes, data.unit, "", entries if len(entries) > 1 else ())
 
 

@@ -1,5 +1,7 @@
 """How long rounds took; of a buffered server, how stale its reports were."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 
@@ -11,6 +13,8 @@ from fedsim.pages.charts.plot import AxisLook, Rule, Series, line_plot
 from fedsim.run.run import Run
 
 _BINS, _TIMES = 30, 1.5  # bars of a histogram, up to so many times the 95th percentile
+WAITING = 0.1  # of the time that rounds wait for clients, from which on it is of interest to all
+_ALONE = 0.9  # of the rounds in one bar: nothing more is to be seen
 _SAME = 1e-9  # durations that differ by no more than this part of them are the same
 
 
@@ -27,7 +31,7 @@ def duration_chart(run: Run) -> Chart | None:
     if len(whole) < 2 or (not waiting.any() and longest - float(whole.min()) <= _SAME * longest):
         return None
     middle, top = np.quantile(whole, [0.5, 0.95], method="inverted_cdf").tolist()
-    size, unit = time_unit(longest)
+    size, unit = time_unit(top)
     kinds = {f"{noun}s": whole} | ({"waits for clients": waiting[waiting > 0]} if (waiting > 0).any() else {})
     least = min(float(values.min()) for values in kinds.values())
     edges = np.linspace(least if least > middle / 2 else 0.0, min(longest, _TIMES * top), _BINS + 1)
@@ -41,7 +45,10 @@ def duration_chart(run: Run) -> Chart | None:
     if share := run.known.get("rounds.waiting_share"):
         finding += f"; {percent(share)} of the time, a round waits for clients"
     look = AxisLook(f"duration ({unit})"), AxisLook(f"share of the {noun}s", "percent")
-    return line_plot("durations", f"How long {noun}s took", series, *look, notes=notes, finding=f"{finding}.")
+    if series[0].y.max() > _ALONE:  # nearly all in one bar
+        return None
+    chart = line_plot("durations", f"How long {noun}s took", series, *look, notes=notes, finding=f"{finding}.")
+    return replace(chart, aside=(share or 0.0) < WAITING)
 
 
 def _shares(values: Floats, edges: Floats, total: int) -> Floats:

@@ -1,22 +1,22 @@
 """The charts of a sweep: a metric along it, parts of a loss, bias and loss against pace, and loss curves."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
-from fedsim.common.arrays import Floats, Ints
-from fedsim.common.formatting import count, cut, number
+from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.formatting import count, cut, listing_of, number
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.learning import FURTHER
-from fedsim.pages.charts.plot import AxisLook, LineLook, Series, line_plot
+from fedsim.pages.charts.plot import AxisLook, LineLook, Rows, Series, line_plot, row_plot
 from fedsim.pages.methods import INITIAL_ROUND
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import thinned
 from fedsim.pages.trial_tables import means, order_of, standings
 from fedsim.trials.contrasts import interval
-from fedsim.trials.decision import bias_metric, chosen, compared, pace_metric, trade_off
+from fedsim.trials.decision import bias_metric, judge_settings, pace_metric
 from fedsim.trials.store import CURVE_POINTS
 from fedsim.trials.trials import Axis, Trials
 
@@ -25,7 +25,9 @@ _LINES = 6  # shown at most
 _BANDS = 2  # lines that bands are drawn around, at most
 _VALUES = 9  # up to so many values of a parameter are all written under the axis, where there is room
 _LABEL = 12  # characters of a value that fit under an axis
+_SAME_PACE = 0.01  # paces that differ by no more than this part of them are the same
 _NAMED = 40  # settings named at most
+_MARKS = 30  # characters of values that fit under an axis, in all
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,8 @@ def _along(axis: Axis) -> AxisLook:
     values, title = np.unique(axis.x), cut(axis.label, 44)
     if axis.ticks:
         return AxisLook(title, ticks={float(at): cut(each, _LABEL) for at, each in enumerate(axis.marks)})
-    few = len(values) <= _VALUES and (len(values) < 2 or np.diff(values).min() > 0.07 * np.ptp(values))
+    drawn = np.log(values) if marks.is_log("auto", values) else values
+    few = len(values) <= _VALUES and (len(values) < 2 or np.diff(drawn).min() > 0.07 * np.ptp(drawn))
     return AxisLook(title, "auto", {value: number(value) for value in values.tolist()} if few else None)
 
 
@@ -74,6 +77,8 @@ def line_chart(
     wording, lines = wording_of(metric), [*lines_of(trials, metric)]
     if trials.axis is None or not lines:
         return None
+    if not trials.axis.ordered or sum(map(len, trials.axis.marks)) > _MARKS:
+        return _named_rows(trials, metric, name, title, theory, chosen)
     series = _series(trials.axis, {line.name or "measured": line for line in lines[:_LINES]}, chosen, wording.scale)
     predicted = np.full(len(trials.names), np.nan) if theory is None else wording.scale * means(trials, theory)
     look: LineLook = "dashed" if trials.axis.ordered else "hollow"
@@ -82,12 +87,31 @@ def line_chart(
         for line, each in zip(lines[:_LINES], series, strict=False)
         if np.isfinite(predicted[line.points]).all()
     ]
-    sure = any(np.isfinite(line.half).any() for line in lines)
+    sure = any(np.isfinite(line.half).any() for line in lines)  # else small differences are not drawn large
     bands = f"; {'bands' if trials.axis.ordered else 'bars'} are 95\N{NARROW NO-BREAK SPACE}% intervals of the mean"
     notes = [f"Points are means over the seeds{bands if sure else ''}."]
     if (omitted := len(lines) - _LINES) > 0:
         notes.append(f"{count(omitted, 'more line')} in the table of settings.")
-    return line_plot(name, title, series, _along(trials.axis), AxisLook(wording.axis), notes=notes)
+    axes = _along(trials.axis), AxisLook(wording.axis, "linear" if sure else "from 0")
+    return line_plot(name, title, series, *axes, notes=notes)
+
+
+def _named_rows(trials: Trials, metric: str, name: str, title: str, theory: str | None, chosen: int | None) -> Chart:
+    """Draw a metric in a row for each setting, where values have no order or names are long."""
+    wording, values = wording_of(metric), interval(trials.samples(metric))
+    rows = np.flatnonzero(np.isfinite(values.mean))[:_NAMED]
+    half = values.half[rows]
+    row_data = Rows(
+        names=[trials.names[row] for row in rows],
+        value=wording.scale * values.mean[rows],
+        margin=wording.scale * half if np.isfinite(half).any() else None,
+        filled=np.full(len(rows), True),
+        legend=("measured", ""),
+        unit=wording.axis,
+        chosen=next(iter(np.flatnonzero(rows == chosen).tolist()), None),
+        theory=None if theory is None else wording.scale * means(trials, theory)[rows],
+    )
+    return row_plot(row_data, name, title)
 
 
 def parts_chart(trials: Trials, name: str, parts: Mapping[str, str], chosen: int | None = None) -> Chart | None:
@@ -95,6 +119,8 @@ def parts_chart(trials: Trials, name: str, parts: Mapping[str, str], chosen: int
     lines = {words: drawn[0] for words, metric in parts.items() if len(drawn := [*lines_of(trials, metric)]) == 1}
     if trials.axis is None or len(lines) < len(parts) or any(len(line.x) < 2 for line in lines.values()):
         return None
+    if not trials.axis.ordered or sum(map(len, trials.axis.marks)) > _MARKS:
+        return None  # the table has them
     notes = ["Each part is the difference of two runs over the same log, of which one has one thing less."]
     if any((line.mean <= 0).any() for line in lines.values()):
         notes.append("What is zero or less is not on a logarithmic axis; the table has it.")
@@ -102,63 +128,44 @@ def parts_chart(trials: Trials, name: str, parts: Mapping[str, str], chosen: int
     return line_plot(f"parts-{name}", title, _series(trials.axis, lines, chosen), *look, notes=notes)
 
 
-def trade_off_chart(trials: Trials) -> Chart | None:
-    """Make the trade-off plot: bias as TV in per cent, and pace, means over the seeds; None where no run has both."""
-    if (front := trade_off(trials)) is None:
-        return None
-    names, stand, first = trials.names, standings(trials), chosen(trials)
-    daily = pace_metric(trials)
-    bias, pace = interval(50 * trials.samples(bias_metric(trials))), interval(trials.samples(daily))
-    complete = np.flatnonzero(np.isfinite(bias.mean) & np.isfinite(pace.mean))
-    beaten = np.setdiff1d(complete, front)
+def pace_chart(trials: Trials, metric: str, name: str, title: str) -> Chart | None:
+    """Draw a metric beside the pace, a line for each that runs along the sweep; None where the pace is the same.
 
-    def points(words: str, rows: Ints, color: str, look: LineLook, margin: Floats | None = None) -> list[Series]:
-        labels = [names[row] for row in rows[:_NAMED]]
-        dots = Series(words, pace.mean[rows], bias.mean[rows], color, look, margin, names=labels)
-        return [dots] if len(rows) else []
-
-    # The choice and the front are named first; names that would lie on others are left out.
-    series = [
-        *points("choice", complete[complete == first], marks.SERIES[1], "ring"),
-        *points("beaten by no other", front, marks.SERIES[0], "marked", bias.half[front]),
-        *points("beaten", beaten, marks.MUTED, "dots"),
-    ]
-    notes = ["Left is slower, down is more even: the best corner is below on the right."]
-    if np.isfinite(bias.half[complete]).any():
-        notes.append("The band has the 95\N{NARROW NO-BREAK SPACE}% intervals of the means over the seeds.")
-    if len(beaten):
-        notes.append("Grey settings are worse in one and no better in the other than some setting on the line.")
-    verb, settings = "is" if len(front) == 1 else "are", count(len(complete), "setting")
-    title = f"Bias against pace: {count(len(front))} of {settings} {verb} beaten by no other"
-    look = AxisLook(wording_of(daily).axis), AxisLook("distance from uniform (TV, %)")
-    figures = np.stack([pace.mean, pace.half, bias.mean, bias.half]).T
-    rows = [(names[k], stand[k], *map(number, figures[k])) for k in complete]
-    header = ("Setting", "Standing", wording_of(daily).axis, "± 95 %", "TV from uniform, %", "± 95 %")
-    return replace(line_plot(TRADE_OFF, title, series, *look, notes=notes), table=thinned(title, header, rows))
-
-
-def loss_and_pace_chart(trials: Trials, optimizers: Sequence[str]) -> Chart | None:
-    """Draw the loss of each optimizer beside the pace, settings with runs that had not converged hollow.
-
-    None where no run has both, or all have the same pace.
+    Settings with runs of which the loss had not converged are hollow.
     """
-    pace, series = means(trials, pace_metric(trials)), list[Series]()
-    for index, name in enumerate(optimizers):
-        values = trials.samples(f"learning.{name}.loss")
-        loss, settled = interval(values), (trials.samples(f"learning.{name}.converged") >= 1) | np.isnan(values)
-        complete = np.isfinite(loss.mean) & np.isfinite(pace)
-        for words, among in (("", settled.all(axis=1)), (", some runs not converged", ~settled.all(axis=1))):
-            look: LineLook = "hollow" if words else "dots"
-            at = np.flatnonzero(complete & among)
-            names = [trials.names[row] for row in at[:_NAMED]] if not index else ()
-            dots = Series(f"{name}{words}", pace[at], loss.mean[at], marks.series_color(index), look, loss.half[at])
-            series += [replace(dots, names=names)] if len(at) else []
-    seen = np.concatenate([each.x for each in series]) if series else np.empty(0)
-    if not len(seen) or not np.ptp(seen) > 1e-9 * seen.max():
+    wording, daily, along, names = wording_of(metric), pace_metric(trials), trials.axis, trials.names
+    samples, first = wording.scale * trials.samples(metric), judge_settings(trials).choice
+    value, pace = interval(samples), interval(trials.samples(daily))
+    kept = np.isfinite(value.mean) & np.isfinite(pace.mean)
+    if along is None or not kept.any() or not np.ptp(pace.mean[kept]) > _SAME_PACE * pace.mean[kept].max():
         return None
-    axes = AxisLook(wording_of(pace_metric(trials)).axis), AxisLook("loss", "auto")
-    notes = ["Right is faster, down is a lower loss. Means over the seeds; hollow: some runs had not converged."]
-    return line_plot("loss-and-pace", "Loss beside pace", series, *axes, notes=notes)
+    series = list[Series]()
+    for index, (line, at) in enumerate(trials.rows_along(along, kept)):
+        labels = [along.named(along.x[row]) for row in at[:_NAMED]]
+        look: LineLook = "marked" if along.ordered else "dots"
+        shown, color = (line, marks.series_color(index)) if index < _LINES else ("", marks.MUTED)
+        series.append(Series(shown, pace.mean[at], value.mean[at], color, look, names=labels))
+    converged = trials.samples(f"{metric.rpartition('.')[0]}.converged")
+    chosen = kept & (np.arange(len(names)) == first)
+    open_ = kept & (np.isfinite(samples) & (converged < 1)).any(axis=1)
+    looks: dict[LineLook, tuple[str, Bools]] = {"hollow": ("runs not converged", open_), "ring": ("choice", chosen)}
+    for how, (words, some) in looks.items():
+        series += [Series(words, pace.mean[some], value.mean[some], marks.INK, how)] if some.any() else []
+    notes = ["Right is faster. Means over the seeds; the data have the intervals."]
+    figures = np.stack([pace.mean, pace.half, value.mean, value.half]).T
+    rows = [(names[k], standings(trials)[k], *map(number, figures[k])) for k in np.flatnonzero(kept)]
+    header = ("Setting", "Standing", wording_of(daily).axis, "± 95 %", wording.axis, "± 95 %")
+    chart = line_plot(name, title, series, AxisLook(wording_of(daily).axis), AxisLook(wording.axis), notes=notes)
+    return replace(chart, table=thinned(title, header, rows))
+
+
+def trade_off_chart(trials: Trials) -> Chart | None:
+    """Draw bias beside the pace, and say which settings no other beats in both; None where no run has both."""
+    front, chart = judge_settings(trials).front, pace_chart(trials, bias_metric(trials), TRADE_OFF, "Bias beside pace")
+    if front is None or chart is None:
+        return None
+    best = listing_of([trials.names[row] for row in front], _LINES)
+    return replace(chart, finding=f"No other setting is both faster and more even than {best}.")
 
 
 def curves_chart(trials: Trials) -> Chart | None:
@@ -166,14 +173,15 @@ def curves_chart(trials: Trials) -> Chart | None:
 
     None where no run kept its losses.
     """
-    rows = [int(row) for row in order_of(compared(trials))] if compared(trials).best is not None else [0]
-    first = rows[0] if (choice := chosen(trials)) is None else choice
+    rows = [int(row) for row in order_of(judge_settings(trials).contrast)]
+    first = rows[0] if (choice := judge_settings(trials).choice) is None else choice
     losses, where = trials.curves(first), ""
     lines = {str(name): each for (name,), each in losses.group_by("optimizer", maintain_order=True)}
     if len(lines) > 1 and len(trials.names) > 1:
         where = f" at {trials.names[first]}"
     elif len(lines) == 1:
-        lines = {trials.names[row]: trials.curves(row) for row in [*range(len(trials.names))][:_LINES]}
+        rows = sorted(dict.fromkeys([first, *rows]), key=lambda row: (row not in [first, *rows][:_LINES], row))
+        lines = {trials.names[row]: trials.curves(row) for row in rows[:_LINES]}
     curves = [_curve(name, each, marks.series_color(k)) for k, (name, each) in enumerate([*lines.items()][:_LINES])]
     shown = [each for each in curves if len(each.x) > 1]
     if not shown:

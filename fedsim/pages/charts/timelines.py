@@ -47,13 +47,13 @@ def round_chart(run: Run) -> Chart | None:
     columns = table["client"], map(number, start), map(number, end), ended
     rows = [tuple(map(str, row)) for row in zip(*columns, strict=True)]
     data = thinned(chart.title, ("Client", f"Began ({unit})", f"Ended ({unit})", "Session"), rows, place.tolist())
-    return replace(chart, description=text, table=replace(data, along="y"))
+    return replace(chart, description=text, table=replace(data, along="y"), aside=True)
 
 
 def week_chart(run: Run) -> Chart | None:
     """Draw when each condition of the median device held, its sessions and cool-downs; None where there is none."""
     table = run.series.get("week")
-    if table is None or table.is_empty():
+    if table is None or table["what"].n_unique() < 2:  # a row alone shows nothing
         return None
     parts = {str(what): held.sort("start_s") for (what,), held in table.group_by("what", maintain_order=True)}
     bars, rows = list[Series](), list[tuple[float, str, float]]()
@@ -76,4 +76,4 @@ def week_chart(run: Run) -> Chart | None:
     rows.sort()
     cells = [(name, number(at / DAY_S), number(until / DAY_S)) for at, name, until in rows]
     data = thinned(chart.title, ("What", "From (day)", "To (day)"), cells, [at / DAY_S for at, *_ in rows])
-    return replace(chart, description=text, table=data)
+    return replace(chart, description=text, table=data, aside=len(run.clients) > 1)

@@ -1,6 +1,7 @@
 """Who takes part: the participation shares of groups, zones, tenths and clients, beside what equal chances would do."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -16,9 +17,10 @@ from fedsim.pages.charts.plot import POINTS, AxisLook, Rows, Rule, Series, line_
 from fedsim.pages.tables import GROUP_ROWS
 from fedsim.run.run import Run
 
-_IN_ORDER = ("group", "zone", "weight", "availability", "speed")  # of the ways to part the clients
+_IN_ORDER = ("group", "zone", "weight", "availability", "speed", "client")  # of the ways to part the clients
 _NAMES = {"group": "groups", "zone": "zones", "weight": "weights"}  # of the charts of these kinds, after ``who-``
 _SHARE = "participation share (1: equal)"
+_GROUPS = 8  # groups that are shown at most where none differs significantly
 
 
 def who_charts(run: Run, bias: Bias) -> list[Chart | None]:
@@ -30,13 +32,18 @@ def who_charts(run: Run, bias: Bias) -> list[Chart | None]:
         return []
     parted = run.series["shares"].partition_by("kind", as_dict=True, maintain_order=True)
     ways = {kind: parted[(kind,)] for kind in _IN_ORDER if (kind,) in parted}
-    significant = [kind for kind in ways if any(part.significant for part in bias.of(kind))]
-    widest = bias.contrast[0].kind if bias.contrast else ""
+    if {"group", "weight"} <= {*ways} and ways["group"]["value"].sort().equals(ways["weight"]["value"].sort()):
+        del ways["weight"]  # each group has a weight of its own
+    significant = [kind for kind in ways if kind == bias.trend or any(part.significant for part in bias.of(kind))]
+    widest = bias.trend or (bias.contrasts[0][0].kind if bias.contrasts else "")
     first = widest if widest in significant else next(iter([*significant, *ways]), None)
+    shown = [*significant, *(["group"] if 1 < len(ways.get("group", ())) <= _GROUPS else [])]
     alone = lorenz_chart({"measured": run}, "lorenz" if first else "who")
     if first is None:
         return [alone]
-    others = [_row_chart(run, ways[kind], f"who-{_NAMES.get(kind, kind)}") for kind in significant if kind != first]
+    others = [
+        _row_chart(run, ways[kind], f"who-{_NAMES.get(kind, kind)}") for kind in dict.fromkeys(shown) if kind != first
+    ]
     return [_row_chart(run, ways[first], "who"), *others, *([alone] if ways[first]["noun"][0] != "client" else [])]
 
 
@@ -138,7 +145,8 @@ def over_time_chart(run: Run, bias: Bias) -> Chart | None:
 def reached_chart(run: Run) -> Chart | None:
     """Draw how many clients have taken part, over time; None of one client, of no reports, or without a count."""
     table = run.series.get("reached")
-    if table is None or table.is_empty() or len(run.clients) < 2 or not run.clients["reported"].sum():
+    unknown = run.scenario.log is not None and "clients" in run.scenario.log.unknown
+    if table is None or table.is_empty() or unknown or len(run.clients) < 2 or not run.clients["reported"].sum():
         return None
     size, unit = time_unit(run.simulated_s)
     share = table["len"].to_numpy() / len(run.clients)
@@ -148,7 +156,8 @@ def reached_chart(run: Run) -> Chart | None:
     if half := run.known.get("participation.coverage.t50"):
         finding += f", half of all clients within {duration(half)}"
     look = AxisLook(f"simulated time ({unit})"), AxisLook("clients that have taken part", "percent")
-    return line_plot("reached", "How many clients were reached", series, *look, finding=f"{finding}.")
+    chart = line_plot("reached", "How many clients were reached", series, *look, finding=f"{finding}.")
+    return replace(chart, aside=run.scenario.learning is not None)
 
 
 def _fair_counts(taken: int, clients: int) -> tuple[Ints, Floats]:

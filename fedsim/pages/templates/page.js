@@ -137,3 +137,71 @@ for (const figure of document.querySelectorAll('figure.card')) {
     button.onclick = async () => save(await make(), `${figure.id}.${form.toLowerCase()}`);
   }
 }
+
+/* Tables that are cut say how many of their columns are out of sight. */
+const hint = (scroll) => {
+  const { right } = scroll.getBoundingClientRect(), heads = [...scroll.querySelectorAll('th')];
+  const cut = scroll.scrollWidth > scroll.clientWidth + 1 ? heads.filter((head) => head.getBoundingClientRect().right > right + 2).length : 0;
+  if (cut) scroll.dataset.more = `${cut} more column${cut === 1 ? '' : 's'} \u2192`;
+  else delete scroll.dataset.more;
+};
+
+/* Cards of a grid: each below the shortest column; the last ones before what is wide, or the end, in the order that leaves
+   the least empty, which the cards of a column share. */
+const orders = (items) => (items.length < 2 ? [items] : items.flatMap((each, at) => orders(items.toSpliced(at, 1)).map((rest) => [each, ...rest])));
+const stack = (cards, columns, gap) => {
+  const ends = Array(columns).fill(1), since = ends.map(() => []), placed = new Map();
+  let empty = 0;
+  const fill = (column, to) => {
+    const room = to - ends[column], share = Math.floor(room / since[column].length);
+    empty += room ** 2;
+    if (since[column].every(({ height }) => share < 1.1 * height)) since[column].forEach((card, index) => { card.top += index * share; card.more = share; });
+  };
+  for (const { card, span, height } of cards) {
+    const tops = Array.from({ length: columns - span + 1 }, (_, at) => Math.max(...ends.slice(at, at + span)));
+    const top = Math.min(...tops), at = tops.indexOf(top), made = { at, span, top, height, more: 0 };
+    for (let column = at; column < at + span; column += 1) {
+      if (span > 1) fill(column, top);
+      [ends[column], since[column]] = [top + height + gap, span > 1 ? [] : [...since[column], made]];
+    }
+    placed.set(card, made);
+  }
+  ends.forEach((_, column) => fill(column, Math.max(...ends)));
+  return { placed, empty };
+};
+const pack = (grid) => {
+  const cards = [...grid.querySelectorAll('.card')].filter((card) => card.parentNode.closest('.grid') === grid && card.checkVisibility());
+  grid.classList.remove('packed');
+  for (const card of cards) Object.assign(card.style, { gridColumn: '', gridRow: '', minHeight: '' });
+  const columns = getComputedStyle(grid).gridTemplateColumns.split(' ').length, gap = Math.ceil(parseFloat(getComputedStyle(grid).columnGap));
+  if (columns < 2 || !cards.length) return;
+  grid.classList.add('packed');
+  const asked = cards.map((card) => getComputedStyle(card).gridColumn);
+  const fits = (card) => [...card.querySelectorAll(':scope > .scroll')].every((each) => each.scrollWidth <= each.clientWidth + 1);
+  const ways = [columns - 1, 1].flatMap((words) => [columns, columns - 1].flatMap((tables) => {
+    const all = cards.map((card, index) => ({ card, span: /-1/.test(asked[index]) ? tables : /span/.test(asked[index]) ? words : 1 }));
+    const set = () => all.forEach(({ card, span }) => { card.style.gridColumn = `span ${span}`; });
+    set();
+    for (const each of all) if (!fits(each.card)) each.span = Math.min(columns, each.span + 1);
+    set();
+    for (const each of all) each.height = Math.ceil(each.card.offsetHeight);
+    const wide = all.findIndex(({ span, card }) => span > 1 && !card.matches('.words')), upto = wide < 0 ? all.length : wide;
+    const from = Math.max(Math.min(2, upto), upto - 4, 1 + all.slice(0, upto).findLastIndex(({ span }) => span > 1));
+    return orders(all.slice(from, upto)).map((some) => stack([...all.slice(0, from), ...some, ...all.slice(upto)], columns, gap));
+  }));
+  const best = ways.reduce((one, other) => (other.empty < 0.8 * one.empty ? other : one));
+  best.placed.forEach(({ at, span, top, height, more }, card) => Object.assign(card.style, {
+    gridColumn: `${at + 1} / span ${span}`, gridRow: `${top} / span ${height + more}`, minHeight: more ? `${height + more}px` : '',
+  }));
+};
+const tables = document.querySelectorAll('.card > .scroll'), grids = document.querySelectorAll('.grid');
+const packAll = () => {
+  for (const each of tables) delete each.dataset.more;
+  grids.forEach(pack);
+  tables.forEach(hint);
+  grids.forEach(pack);
+};
+tables.forEach((scroll) => { scroll.onscroll = () => hint(scroll); });
+packAll();
+addEventListener('resize', packAll);
+document.addEventListener('toggle', packAll, true);

@@ -112,9 +112,10 @@ function ticks(top, most = 6, least = 0) {
   return Array.from({ length: Math.floor(top / step + 1e-9) + 1 }, (_, index) => Number((index * step).toPrecision(9)));
 }
 
-/** Empty a picture and return its width and what draws into it; it is as wide as its place, so that text keeps its size. */
-function canvas(name, height) {
-  const svg = byId(`playground-${name}-picture`), width = Math.max(260, Math.min(640, svg.closest('figure').clientWidth || 480));
+/** Empty a picture and return its size and what draws into it; it is as wide as its place, so that text keeps its size. */
+function canvas(name) {
+  const svg = byId(`playground-${name}-picture`), width = Math.max(260, Math.min(640, (svg.closest('figure').clientWidth || 480) - 30));
+  const height = Math.max(270, Math.min(400, 0.8 * width));
   svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
   svg.replaceChildren(...svg.querySelectorAll('title, desc'));
   const draw = (tag, attributes, text) => {
@@ -123,32 +124,34 @@ function canvas(name, height) {
     if (text !== undefined) element.textContent = text;
     return svg.appendChild(element);
   };
-  return { width, draw };
+  return { width, height, draw };
 }
 
-/** Draw a line of values, `write` being how, a limit, and points {x, words, color} on the line. */
-function drawCurve(name, values, { words, along, write, limit, top, points = [] }) {
-  const height = 270, { width, draw } = canvas(name, height), left = 46, bottom = height - 46, last = values.length - 1;
+/** Draw a line of values, or bars, `write` being how, a limit, and points {x, words, color} on the line, which falls. */
+function drawCurve(name, values, { words, along, write, limit, top, points = [], bars = false, first = 0 }) {
+  const { width, height, draw } = canvas(name), left = 46, bottom = height - 46, last = values.length - 1;
   const y = (value) => bottom - (value / top) * (bottom - 30), x = (value) => left + 6 + (value / (last || 1)) * (width - left - 22);
   draw('text', { x: 4, y: 12 }, words);
   ticks(top).forEach((value) => {
     draw('path', { d: `M${left} ${y(value)}H${width - 10}`, stroke: 'var(--rule)' });
     draw('text', { x: left - 7, y: y(value) + 4, 'text-anchor': 'end' }, write(value));
   });
-  ticks(last, width < 400 ? 5 : 8, 1).forEach((value) => draw('text', { x: x(value), y: bottom + 17, 'text-anchor': 'middle' }, whole(value)));
+  ticks(last, width < 400 ? 5 : 8, 1).forEach((value) => draw('text', { x: x(value), y: bottom + 17, 'text-anchor': 'middle' }, whole(value + first)));
+  const wide = 0.7 * (x(1) - x(0));
+  if (bars) values.forEach((value, index) => draw('rect', { x: x(index) - wide / 2, y: y(value), width: wide, height: bottom - y(value), fill: 'var(--series-1)' }));
   const line = values.map((value, index) => `${x(index).toFixed(1)} ${y(value).toFixed(1)}`).join('L');
-  draw('path', { d: `M${line}`, fill: 'none', stroke: 'var(--series-1)', 'stroke-width': 2 });
+  if (!bars) draw('path', { d: `M${line}`, fill: 'none', stroke: 'var(--series-1)', 'stroke-width': 2 });
   if (limit <= top) draw('path', { d: `M${left} ${y(limit)}H${width - 10}`, stroke: 'var(--muted)', 'stroke-dasharray': '5 4' });
   points.forEach((point) => {
     const a = x(point.x), b = y(values[point.x]), beyond = a + 9 + 7.6 * point.words.length > width;
     draw('circle', { cx: a, cy: b, r: 6, fill: point.color });
-    draw('text', { x: beyond ? width - 4 : a + 9, y: b - 9, 'text-anchor': beyond ? 'end' : 'start', class: 'told' }, point.words);
+    draw('text', { x: beyond ? a - 9 : a + 9, y: beyond ? Math.min(b + 20, bottom - 6) : b - 9, 'text-anchor': beyond ? 'end' : 'start', class: 'told' }, point.words);
   });
   draw('text', { x: width - 10, y: height - 8, 'text-anchor': 'end' }, along);
 }
 
 const byId = (id) => document.getElementById(id);
-const said = document.querySelectorAll('.words dd'); // about bias, model, cost, privacy, trust, and what to do next
+const said = document.querySelectorAll('.words dd'); // about bias, cost, privacy, trust, and what to do next
 const start = JSON.parse(byId('playground-data').textContent);
 const field = (name) => byId(`playground-${name}`);
 const chosen = (name) => Number(field(name).value);
@@ -243,13 +246,12 @@ function draw() {
   const ready = (waited) => whole(asked.clients - waited * asked.size), [least, most] = [Math.min, Math.max].map((end) => digits(end(...pi) * units));
   say('answer-head', found);
   say(0, `${percent(away[R])} from uniform (TV): a ${one} takes part ${least === most ? most : `${least} to ${most}`} times its fair share.`);
-  say(2, `Waiting leaves ${ready(R)} of ${whole(asked.clients)} clients ready in a round${enough >= 0 && enough !== R ? `; R = ${whole(enough)} leaves ${ready(enough)}` : ''}.`);
-  say(5, advice);
+  say(1, `Waiting leaves ${ready(R)} of ${whole(asked.clients)} clients ready in a round${enough >= 0 && enough !== R ? `; R = ${whole(enough)} leaves ${ready(enough)}` : ''}.`);
+  say(4, advice);
   const most_times = Math.ceil(start.rounds / (R + 1)), noise = percent(Math.sqrt(most_times / start.rounds));
-  say(3, `In ${some(start.rounds, 'round')} a client takes part at most ${some(most_times, 'time')}: independent noise for the same epsilon is ${noise} of what R = 0 takes.`);
+  say(2, `In ${some(start.rounds, 'round')} a client takes part at most ${some(most_times, 'time')}: independent noise for the same epsilon is ${noise} of what R = 0 takes.`);
   const shares = (turns) => Array.from(turns, (share) => share * units).sort((a, b) => b - a), now = shares(pi);
-  const top = 1.02 * Math.max(1.05, ...shares(participation(weights, 0, cohort, rho)));
-  drawCurve('shares', now, { words: 'participation share; dashed: a fair one', along: `${one}s, most frequent first`, write: digits, limit: 1, top });
+  drawCurve('shares', now, { words: 'participation share; dashed: a fair one', along: `${one}s, most frequent first`, write: digits, limit: 1, top: 1.05 * Math.max(1.5, ...now), bars: units <= 40, first: 1 });
   const thinned = (values, keep) => values.flatMap((value, index) => (keep.includes(index) || index % Math.ceil(values.length / 60) === 0 ? [[whole(index), value]] : []));
   showRows('shares', thinned(now.map(digits), []));
   drawCurve('curve', away, {
