@@ -106,7 +106,7 @@ def found_in(
         if coarse and trials.stage == "coarse":
             raise TimeIsOverError("no more is asked")
 
-    decide(scenario, folder / f"case-{number}", backend, job=job, answered=answered)
+    decide(scenario, folder / f"case-{number}", backend, do=job, answered=answered)
     judged = judge_settings(answers["coarse" if coarse else "full"])
     comparison, choice = judged.contrast, judged.choice
     open_ = [comparison.best, *comparison.rows(*UNDECIDED)]

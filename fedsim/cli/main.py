@@ -268,11 +268,11 @@ def run_command(
 
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
     scenario = options.load_scenario(file, overrides, seed, allow_plugins, allow_outside, several=True)
-    if overrides and (scenario.expect or scenario.drift):
+    if overrides and (scenario.expect or scenario.drift or scenario.headline):
         written = options.load_scenario(file, None, seed, allow_plugins, allow_outside, several=True)
         scenario, gone = measurable(scenario, written)
         for metric in gone:
-            complain(f"notice: the changed scenario has no {metric}: its limits and locked figure are left out")
+            complain(f"notice: the changed scenario has no {metric}: what the scenario asks of it is left out")
     directory = out if out is not None else default_directory(scenario, changed=bool(overrides) or seed is not None)
     provenance = Provenance(str(file), overrides, seed, permissions=scenario.permissions)
     record_and_tell(

@@ -92,7 +92,7 @@ def check_study(scenario: Scenario, own_metrics: Sequence[OwnMetrics] | None = N
 
 
 def measurable(changed: Scenario, before: Scenario) -> tuple[Scenario, list[str]]:
-    """Return a scenario without the limits and locked figures of metrics that its changes took away, and these names.
+    """Return a scenario without limits, locks and headline of metrics that its changes took away, and these names.
 
     Those that the scenario `before` the changes does not have either stay, and are mistakes.
     """
@@ -107,10 +107,11 @@ def measurable(changed: Scenario, before: Scenario) -> tuple[Scenario, list[str]
     limits = [each for each, limit in zip(expect, changed.expect, strict=True) if kept(_metric_in(limit.check))]
     listed = () if changed.drift is None else changed.drift.figures
     figures = [each for each, figure in zip(drift.get("figures", ()), listed, strict=True) if kept(figure.name)]
+    spoken = {} if kept(changed.headline) else {"headline": ""}
     if not gone:
         return changed, gone
     locked = {**drift, "figures": figures} if figures or drift.get("fingerprint") else None
-    return changed.with_values({"expect": limits, "drift": locked}), list(dict.fromkeys(gone))
+    return changed.with_values({"expect": limits, "drift": locked, **spoken}), list(dict.fromkeys(gone))
 
 
 def _has(scenario: Scenario, metric: str) -> bool:

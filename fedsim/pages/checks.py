@@ -304,9 +304,8 @@ def settled(run: Run) -> Iterator[Check]:
     slow = {name: look for name, look in compare_losses(run, names, other).items() if isinstance(look, float)}
     if slow := {name: values for name, values in slow.items() if converged(run, name, other)}:
         who = listing([f"“{name}”" for name in slow])
-        text = (
-            f"The run is too short to test how the loss of {who} differs from that of “{other}”, which changes slowly."
-        )
+        text = f"The difference of the loss of {who} from that of “{other}” changes so slowly that the run, although "
+        text += "these losses have converged, is too short to test it."
         times = math.ceil(FEWEST / min(slow.values())) + 1
         by = longer_by(run.manifest, run.scenario.stop, times, verb="run")
         remedy = f"Run {times} times as long." if run.scenario.privacy is None else ""  # noise is made for a length

@@ -123,7 +123,7 @@ def endings(run: Run) -> tuple[str, list[Ending]] | None:
         if not converged(run, name, other):
             look, why = None, "a loss has not converged"
         elif look is None or isinstance(look, float):
-            look, why = None, "there are too few evaluations" if look is None else "the run is too short"
+            look, why = None, "there are too few evaluations" if look is None else "the difference changes too slowly"
         made.append(Ending(name, ends[name], ends[name] - ends[other], look, why))
     return other, made
 

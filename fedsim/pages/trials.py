@@ -64,6 +64,9 @@ def trials_answer(trials: Trials, checks: Sequence[Check] = ()) -> Answer:
     `checks` are those of what the trials were made of, and come first.
     """
     optimizers, checks = by_optimizer(trials), (*checks, *checks_of_trials(trials))
+    untrained = any(each.name == "trained" and each.state is Grade.BAD for each in checks)
+    choice = None if untrained else judge_settings(trials).choice
+    marked = None if SIDE in trials.parameters else choice  # nobody chooses between two sides
     return Answer(
         kind="decision" if command_of(trials.meta, "decide") else "sweep",
         name=trials.name,
@@ -75,8 +78,8 @@ def trials_answer(trials: Trials, checks: Sequence[Check] = ()) -> Answer:
         verdict=sweep_verdict(trials),
         checks=checks,
         sentences=tuple(_sentences(trials, optimizers)) if trials.metrics else (),
-        tiles=tuple(_tiles(trials, optimizers)),
-        sections=tuple(_sections(trials, optimizers)),
+        tiles=tuple(_tiles(trials, optimizers, choice)),
+        sections=tuple(_sections(trials, optimizers, marked)),
         figures=_FIGURES,
         origins={"": sweep_provenance(trials.meta)},
     )
@@ -151,7 +154,7 @@ def _choice(trials: Trials) -> str:
     choose = "Choose " * (trials.scenario.decide is not None)
     kept = " of those that keep the conditions" if not judged.kept.all() else ""
     if judged.unfit.any() and not stopped_early(trials)[contrast.best]:
-        kept += f"{' and' if kept else ' of those that'} find their clients and do their rounds"
+        kept += f"{' and' if kept else ' of those that'} do their rounds, most of them with enough clients"
     if judged.aim.metric == trials.scenario.headline and (course := _course(trials, contrast, wording)):
         return course
     if judged.why is Why.TIES:
@@ -380,10 +383,17 @@ def _amount(metric: str, value: float) -> str:
 
 def _tuned(trials: Trials) -> str:
     """Say what a decision tuned at each setting, and on how many seeds of its own."""
-    if not trials.tuned:
+    if not trials.tuned or (learning := trials.scenario.learning) is None:
         return "Nothing was tuned: settings are compared as they are written."
+    inside, elsewhere = list[str](), list[str]()
+    for path in trials.tuned:
+        parts = path.split(".", 3)
+        if parts[:2] == ["learning", "optimizers"]:
+            inside.append(f"`{parts[3]}` of “{learning.optimizers[int(parts[2])].label}”")
+        else:
+            elsewhere.append(f"`{path}`")
     seeds = count(trials.facts.filter(pl.col("stage") != COMPARED)["stage"].n_unique(), "other seed")
-    return f"Each setting was tuned on {seeds}: {listing([f'`{path}`' for path in trials.tuned])}."
+    return f"Each setting was tuned on {seeds}: {listing([*inside, *elsewhere])}."
 
 
 def _extremes(trials: Trials, metric: str) -> str:
@@ -456,9 +466,8 @@ def _base(trials: Trials) -> str:
 # Tiles, tables and charts
 
 
-def _tiles(trials: Trials, optimizers: Trials | None) -> Iterator[Tile]:
+def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterator[Tile]:
     """Pick the key figures: what was chosen by, bias and pace of the choice; and the runs."""
-    row = judge_settings(trials).choice
     if optimizers is None and row is not None:
         aim, limits = aim_of(trials), dict[str, str]()
         for each in aim.conditions:
@@ -485,9 +494,9 @@ def _tiles(trials: Trials, optimizers: Trials | None) -> Iterator[Tile]:
         yield Tile(count(complete), "runs complete", f"of {count(len(trials.runs))}")
 
 
-def _sections(trials: Trials, optimizers: Trials | None) -> Iterator[Section]:
+def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterator[Section]:
     """Yield charts and tables: what is chosen among, parts of the loss, privacy, what moves."""
-    row, parts, settings = judge_settings(trials).choice, loss_parts(trials), tables.settings_table(trials)
+    parts, settings = loss_parts(trials), tables.settings_table(trials)
     drawn = list[Chart | None]()
     if optimizers is not None:
         (contrast, names, wording), figure = ranking_of(trials), FIGURE_WORDS[optimizers.meta["figure"]]
@@ -537,6 +546,6 @@ def _standing_chart(
     legend = ("not significantly worse than the best", "worse, or not compared")
     mean, half = wording.scale * contrast.mean[rows], wording.scale * contrast.margin[rows]
     shown = tuple(names[row] for row in rows)
-    data = Rows(shown, mean, half, filled, legend, wording.axis, None, rows.index(row) if row in rows else 0)
+    data = Rows(shown, mean, half, filled, legend, wording.axis, None, rows.index(row) if row in rows else None)
     notes = [*([note] if note else []), *([f"{count(left)} left out."] if left > 0 else [])]
     return row_plot(data, name, capitalized(wording.axis), notes)

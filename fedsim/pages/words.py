@@ -60,7 +60,7 @@ def how_often(run: Run) -> Sentence | None:
     log, by_rounds = run.scenario.log, _by_rounds(run)
     whole = log is None and not by_rounds and run.manifest.get("status", "complete") == "complete"
     rounds, lasted, stop = count(len(run.rounds), run.noun), duration(run.simulated_s), run.scenario.stop
-    allowed = f" of the {duration(stop.duration)} allowed" if by_rounds and stop.duration else ""
+    allowed = f" of the {duration(stop.most_s)} allowed" if by_rounds and np.isfinite(stop.most_s) else ""
     text = f"{'The log has' if log else 'The run did'} {'its ' * by_rounds}{rounds} in "
     text += f"{'its ' * whole}{lasted}{allowed}. "
     text += f"{count(len(counts), 'client' if log else 'device')} gave {count(int(counts.sum()), 'report')}"

@@ -37,7 +37,7 @@ CHECKED = {
     "trained": "training failed",
     "steps": "steps too large",
     "converged": "losses not converged",
-    "compared": "too short to compare losses",
+    "compared": "too short to test differences of losses",
     "enough": "too short to test bias",
     "separation": "clients wait too long",
     "shocks": "one course of shocks",

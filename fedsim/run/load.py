@@ -200,7 +200,7 @@ def _table(path: Path, schema: Mapping[str, Any], fingerprint: object, *, whole:
     with reading(path, "the run wrote it"):
         scan = pl.scan_parquet(regular(path), glob=False)
         there = scan.collect_schema()
-        fits = {name: (dtype, type(dtype), WIDE.get(type(dtype))) for name, dtype in schema.items()}
+        fits = {name: (dtype, type(dtype), WIDE.get(type(dtype), dtype)) for name, dtype in schema.items()}
         wrong = [name for name, kinds in fits.items() if there.get(name) not in kinds]
         table = scan if wrong or not whole else scan.collect()
         same = not wrong and has_fingerprint(table, fingerprint)

@@ -87,7 +87,10 @@ def test_the_page_computes_what_python_computes(visit: Open, cases: int, largest
 def test_the_phone_shows_the_answer_above_its_controls(visit: Open) -> None:
     """Further figures are below them. What stands there before the script has run is what the script says."""
     page = visit(PAGE, 390, "light")
-    tops = [page.locator(each).bounding_box()["y"] for each in ("h1", "#playground-separation", ".first svg", "#who")]
+    tops = [
+        page.locator(each).bounding_box()["y"]
+        for each in ("h1", "#playground-separation", "#playground-curve-picture", "#who")
+    ]
     assert tops == sorted(tops)
     assert tops[1] < 844
     shown = page.locator("h1").inner_text()

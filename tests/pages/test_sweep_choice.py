@@ -439,7 +439,7 @@ def test_a_setting_that_finds_no_clients_wins_no_tie(tmp_path: Path) -> None:
     short = {"fleet.cost": (2.0, 1.2), "rounds.shortage_share": (0.86, 0.1)}
     title, text = said(tie(tmp_path, short, decide(L1)))
     assert title.startswith("Choose R = 15: it has the most even participation (29.9 % ± ")
-    assert " of those that find their clients and do their rounds." in title
+    assert " of those that do their rounds, most of them with enough clients." in title
     assert "10.0 % of the rounds at R = 15 found too few eligible clients." in text
 
 

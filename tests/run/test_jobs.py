@@ -183,7 +183,7 @@ def test_a_job_that_stalls_is_told_by_its_name(scenario: Scenario, tmp_path: Pat
     (text,) = report_directories([tmp_path / "run"], "json", None)
     said = json.loads(text)
     assert "job 'keyboard': round 0" in said["answer"]
-    assert any("keyboard has no report" in each["text"] for each in said["sentences"])
+    assert any("“keyboard” has no report" in each["text"] for each in said["sentences"])
 
 
 def test_the_page_says_what_the_metrics_say(scenario: Scenario, tmp_path: Path) -> None:
@@ -193,10 +193,15 @@ def test_the_page_says_what_the_metrics_say(scenario: Scenario, tmp_path: Path) 
     (text,) = report_directories([tmp_path / "run"], "json", None)
     told = json.loads(text)
     said = " ".join(each["text"] for each in (*told["checks"], *told["sentences"]))
-    assert f"{50 * metrics['job.speech.participation.reported_l1_uniform']:.1f}" in told["answer"]
+    of, figure = "job.{}.", "participation.reported_l1_uniform"
+    apart = {
+        name: 50 * (metrics[f"{of.format(name)}{figure}"] - metrics[f"{of.format(name)}alone.{figure}"])
+        for name in ("keyboard", "speech")
+    }
+    assert all(f"that of “{name}” by {by:+.1f} points" in told["answer"] for name, by in apart.items())
     left = metrics["jobs.left_out_share"]
     assert ("Every device was selected by a job." in said) == (left == 0)
-    assert f"(alone {metrics['job.keyboard.alone.updates.per_day']:.3g}" in said.replace(",", "")
+    assert f"not {metrics['job.keyboard.alone.updates.per_day']:.3g} as alone" in told["answer"].replace(",", "")
     assert f"at delta = {metrics['privacy.user.delta']:g}" in said
     fewer = {"jobs.speech.groups": ["north"], "jobs.keyboard.groups": ["north"], "jobs.speech.privacy": None}
     record(scenario.with_values({**fewer, "expect": []}), tmp_path / "other", Provenance())

@@ -19,6 +19,7 @@ def train(*overrides: str, rounds: int = 60) -> Result:
     settings = [
         f"stop.rounds={rounds}",
         "expect=[]",
+        "headline=",
         "drift=null",
         "sweep=null",
         f"learning.problem={QUADRATIC}",

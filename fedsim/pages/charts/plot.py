@@ -318,7 +318,7 @@ def _draw_rows(data: Rows, axes: Axes) -> None:
     shown = [each for each in (data.value, data.theory) if each is not None]
     marks.set_scale(axes, "x", "auto", np.concatenate(shown))
     if data.margin is None and data.chance is None and axes.get_xscale() == "linear" and axes.get_xlim()[0] > 0:
-        axes.set_xlim(left=0)  # without intervals small differences are not drawn large
+        axes.set_xlim(0.0, 1.06 * float(np.concatenate(shown).max()))  # small differences are not drawn large
     if data.margin is not None:
         below, above = np.broadcast_to(np.nan_to_num(data.margin), (2, len(rows)))
         left, far = axes.get_xlim()[0], axes.get_xscale() != "linear"
@@ -334,7 +334,8 @@ def _draw_rows(data: Rows, axes: Axes) -> None:
         band = axes.barh(rows, data.reference + data.chance - low, 1.0, left=low, **grey)
         least = left if axes.get_xscale() != "linear" else min(left, float((data.reference - data.chance).min()))
         most = max(right, float((data.reference + data.chance).max()))
-        axes.set_xlim(least - 0.04 * (most - least) * (least > 0), most + 0.04 * (most - least))
+        more = 0.04 * (most - least) * (axes.get_xscale() == "linear")
+        axes.set_xlim(least - more * (least > 0), most + more)
         entries.append((band[0], "equal chances"))
     size, apart = np.abs(data.value), float(np.ptp(data.value))
     decimals = 3 if apart < 0.05 else 2 if size.max() < 10 else 1
