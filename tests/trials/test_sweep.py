@@ -82,7 +82,7 @@ def test_a_sweep_ends_with_its_page_and_what_to_choose(swept: Path, tmp_path: Pa
     assert f"Report: {tmp_path / 's' / 'report.html'}" in done.stderr
     table = done.stderr.split("Settings, the best first: mean ± half of the 95 % interval:\n")[1].splitlines()
     assert table[0].split("  ")[0] == "R"
-    assert "Distance of participation from uniform (TV)" in table[0]
+    assert "From uniform (TV, %)" in table[0]
     assert "Pace" in table[0]
     assert table[1].split()[:2] == ["2", "best"]
     assert "the most even participation (" in done.stderr
@@ -111,7 +111,7 @@ def test_a_page_that_fails_costs_neither_results_nor_tables(
 def test_the_scenario_s_objective_is_told_at_the_end(write: Write, tmp_path: Path) -> None:
     objective = "decide: {maximize: participation.coverage, subject_to: [rounds.per_day >= 1]}\n"
     done = fedsim("sweep", write(SWEPT + objective), "--out", tmp_path / "s", "--executor", THREADS, "--no-report")
-    assert "Clients that took part at least once" in done.stderr.split("Settings, the best first")[1].splitlines()[1]
+    assert "Took part (%)" in done.stderr.split("Settings, the best first")[1].splitlines()[1]
 
 
 def test_sweep_json_says_what_was_swept(swept: Path, tmp_path: Path) -> None:
