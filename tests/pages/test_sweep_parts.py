@@ -53,8 +53,8 @@ def test_the_best_setting_is_named_with_its_margin_and_its_largest_part(tmp_path
         "Choose R = 10: it has the lowest loss of “fedavg” above the optimum (0.150 ± 0.002); every other is "
         "significantly worse."
     )
-    parts = "0.100 bias, 0.040 participation noise and 0.010 privacy noise"
-    assert said(sweep).startswith(f"The loss of “fedavg” at R = 10 lies 0.150 above the optimum: {parts}.")
+    made_of = "0.100 bias, 0.040 participation noise and 0.010 privacy noise"
+    assert said(sweep).startswith(f"The loss of “fedavg” at R = 10 lies 0.150 above the optimum: {made_of}.")
     [(name, parts)] = loss_parts(sweep).items()
     chart = parts_chart(sweep, name, parts)
     assert chart is not None
