@@ -209,16 +209,19 @@ def _enough(trials: Trials, judged: JudgedSettings) -> str:
 
 
 def _course(trials: Trials, contrast: Contrasts, wording: MetricWording) -> str:
-    """Say how what is asked for goes along the one axis, of which one end is significantly worst; "" of others."""
+    """Say how what is asked for goes along the one axis, of which one end is the worst, and significantly if tested."""
     if len(trials.axes) != 1 or trials.axes[0].ticks or contrast.best is None:
         return ""
     path, best, worst = np.argsort(trials.axes[0].x).tolist(), contrast.best, int(contrast.order[-1])
-    if worst not in {path[0], path[-1]} or contrast.states[worst] is not Standing.DIFFERS:
+    state = contrast.states[worst]
+    if worst not in {path[0], path[-1]} or state not in {Standing.DIFFERS, Standing.UNTESTED}:
         return ""
     ends = (worst, best) if worst == path[0] else (best, worst)
     verb = "falls" if contrast.mean[ends[0]] > contrast.mean[ends[1]] else "rises"
     first, last = (f"{wording.write(float(contrast.mean[row]))} at {trials.names[row]}" for row in ends)
     text, path = f"{wording.words} {verb} from {first} to {last}", path if worst == path[0] else path[::-1]
+    if state is Standing.UNTESTED:
+        return f"{text}{_untested(contrast)}"
     flat = path[max(at for at, row in enumerate(path) if contrast.states[row] is Standing.DIFFERS) + 1 :]
     if len(flat) < 2 or best not in flat:
         return text

@@ -462,8 +462,10 @@ def test_a_choice_that_stalls_is_said_in_the_headline(tmp_path: Path) -> None:
 LOSS = "learning.fedavg.loss"
 
 
-def course(folder: Path, path: str, points: tuple[Any, ...], ends: tuple[float, ...], **scenario: Any) -> Trials:
-    """Write a sweep along one key, with these losses of six seeds."""
+def course(
+    folder: Path, path: str, points: tuple[Any, ...], ends: tuple[float, ...], seeds: int = 6, **scenario: Any
+) -> Trials:
+    """Write a sweep along one key, with these losses of some seeds."""
 
     def measure(index: int, seed: int) -> dict[str, float]:
         noise = 0.002 * float(np.random.default_rng([index, seed]).normal())
@@ -471,7 +473,11 @@ def course(folder: Path, path: str, points: tuple[Any, ...], ends: tuple[float, 
 
     learning = {"problem": "quadratic", "optimizers": ["fedavg"], "step_size": 0.1}
     made = write_points(
-        folder, [{path: each} for each in points], measure, scenario={"learning": learning} | scenario, seeds=range(6)
+        folder,
+        [{path: each} for each in points],
+        measure,
+        scenario={"learning": learning} | scenario,
+        seeds=range(seeds),
     )
     return Trials.read(made)
 
@@ -489,6 +495,9 @@ def test_how_what_is_asked_for_goes_along_the_sweep(tmp_path: Path, ends: tuple[
     trials = course(tmp_path / "s", SEPARATION, (0, 1, 2, 3, 4), ends, headline=LOSS)
     text = said(trials)[0]
     assert text.startswith(title)
+    once = said(course(tmp_path / "once", SEPARATION, (0, 1, 2, 3, 4), ends, 1, headline=LOSS))[0]
+    assert once.startswith(title)
+    assert once.endswith("(one seed, not tested).")
     flat = judge_settings(trials).contrast.rows(Standing.TIED, Standing.REFERENCE)
     assert ("it is not significantly lower" in text) == (len(flat) > 1 and title.startswith("Loss"))
 
