@@ -40,7 +40,7 @@ def test_a_page_has_at_most_400_words(page: Path) -> None:
 def test_jobs() -> None:
     """The more devices the second job takes, the more biased the first one is, beyond chance, at the same pace."""
     (sweep,) = printed("jobs")
-    distances = [figure(sweep, rf"\n{places} .*?([\d.]+)\s%") for places in (1, 10, 20)]
+    distances = [figure(sweep, rf"\n{places} .*?([\d.]+) ± [\d.]+\.\.\.") for places in (1, 10, 20)]
     assert distances == sorted(distances)
     for places in (10, 20):
         apart, half = (figure(sweep, rf"\n{places} .*\+{one}") for one in (r"([\d.]+) ±", r"[\d.]+ ± ([\d.]+)"))
