@@ -43,7 +43,7 @@ def loss_record(result: Result, name: str) -> Record:
 def paper(name: str, changes: Mapping[str, Any]) -> Scenario:
     """Return one of the paper's scenarios with changes."""
     scenario = Scenario.load(SCENARIOS / "paper" / f"{name}.fedsim.yaml")
-    return scenario.with_values({"expect": [], "drift": None, "records.gauges": None, **changes})
+    return scenario.with_values({"expect": [], "drift": None, "headline": "", "records.gauges": None, **changes})
 
 
 @dataclass(frozen=True)
