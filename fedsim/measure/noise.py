@@ -195,8 +195,8 @@ class _Levels:
         _, part = np.unique((np.cumsum(size) - size) * _LEVELS // self.clients, return_inverse=True)
         mass, overall = np.bincount(part, count * size), np.full(part[-1] + 1, variance.sum() / self.taken)
         dispersion = np.divide(np.bincount(part, variance), mass, out=overall, where=mass > 0.0)[part]
-        # 1 of Poisson counts, 0 of regular ones, which the ends of a run cut; days are counted whole.
         self.dispersion = dispersion
+        # 1 of Poisson counts, 0 of regular ones, which the ends of a run cut; days are counted whole.
         self.random = np.ones_like(dispersion) if by_day else np.minimum(dispersion, 1.0)
         for _ in range(2):
             smooth = dispersion * (self.even + self.kept * self.away)

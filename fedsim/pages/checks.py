@@ -313,7 +313,7 @@ def settled(run: Run) -> Iterator[Check]:
 
 
 def steps(run: Run) -> Iterator[Check]:
-    """Whether steps are small enough for losses to come to rest: how they jump, beside what training gained."""
+    """Whether steps are small enough for losses to come to rest: how they jump, compared with what training gained."""
     for name, loss in optimizer_figures(run, "loss").items():
         late, gained = late_losses(run, name)[0]["loss"].to_numpy(), initial_loss(run, name) - loss
         if gained > 0 and len(late) > 1 and late.std() > _JUMPS * gained and daily_swing(run, name) is None:

@@ -260,10 +260,6 @@ def check_anchors(page: Any) -> None:
     """Every link leads to a place in the page, which comes into view, or to a file beside it."""
     links = page.evaluate("[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))")
     assert links or not page.evaluate("document.querySelectorAll('figure').length")  # each chart has one
-    page.evaluate(
-        "document.querySelectorAll('details.more').forEach(each => { each.open = true })"
-    )  # links stand in it
-    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")  # laid out
     for link in dict.fromkeys(links):
         if not link.startswith("#"):
             assert (Path(unquote(urlsplit(page.url).path)).parent / unquote(link)).is_file()
