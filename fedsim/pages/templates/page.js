@@ -204,4 +204,7 @@ const packAll = () => {
 tables.forEach((scroll) => { scroll.onscroll = () => hint(scroll); });
 packAll();
 addEventListener('resize', packAll);
-document.addEventListener('toggle', packAll, true);
+document.addEventListener('toggle', ({target}) => {
+  packAll();
+  target.querySelector(':target')?.scrollIntoView();
+}, true);
