@@ -75,15 +75,17 @@ def how_often(run: Run) -> Sentence | None:
     return Sentence(f"{text}.", WHAT, ("clients", "rounds.count"))
 
 
-def how_often_each(run: Run) -> Sentence:
-    """Say how often each of a few clients reported, and what that is in a day."""
+def how_often_each(run: Run, bias: Bias) -> Sentence:
+    """Say how often each of a few clients reported, what that is in a day, and whether they differ significantly."""
     counts, days = run.clients["reported"].to_numpy(), run.simulated_s / DAY_S
     ends, mean = count_range(int(counts.min()), int(counts.max())), float(counts.mean())
     took = duration(run.simulated_s)
     took = f"the {took} that its {count(len(run.rounds), run.noun)} took" if _by_rounds(run) else took
     text = f"Each of the {len(counts)} devices reported {ends} times in {took}"
     daily = f", {number(mean / days, 3)} a day" if days >= 1 else ""
-    return Sentence(f"{text}: {number(mean, 3)} times on average{daily}.", BIAS, ("clients",))
+    tested = {Seen.BIAS: "; the differences are significant", Seen.NONE: "; the differences are not significant"}
+    text += f": {number(mean, 3)} times on average{daily}{tested.get(bias.seen, '')}"
+    return Sentence(f"{text}.", BIAS, ("clients", "bias"))
 
 
 def _by_rounds(run: Run) -> bool:
@@ -205,7 +207,7 @@ def who_takes_part(run: Run, bias: Bias) -> Sentence | None:
         reports = count(int(run.clients["reported"].sum()), "report")
         return Sentence(f"There is one client, which gave {reports}: nothing can be biased.", BIAS, ("clients",))
     if bias.seen not in NOBODY and len(run.clients) < _FEW:
-        return how_often_each(run)
+        return how_often_each(run, bias)
     if bias.seen is Seen.NONE and not bias.more_even:
         who = "All groups take part as often as their size says, within chance" if bias.of("group") else "No bias found"
         return Sentence(f"{who}{bias.could_see}.", BIAS, ("bias", "shares"))
