@@ -28,6 +28,7 @@ from fedsim.common.later import fft, optimize, special
 from fedsim.privacy.epsilon import epsilon_of, epsilon_of_rho, noise_for, rho_of
 
 _TOLERANCE, _SHARE, _SMALL = 1e-3, 1e-3, 0.1  # of epsilon, by the grid; relative to an epsilon that is small
+_NOTHING = 1e-9  # epsilon
 _CELLS = 1 << 20
 _NODES = 4_001
 _LEAST, _STEP = math.log(1e-2), 0.25  # logarithms of a noise multiplier
@@ -61,7 +62,7 @@ def noise_for_sampled(epsilon: float, delta: float, chance: float, steps: int) -
         return _Way(math.exp(log_sigma), delta, chance, steps, 1)
 
     def excess(log_sigma: float) -> float:
-        return math.log(max(removed(log_sigma).epsilon(), 1e-9) / epsilon)
+        return math.log(max(removed(log_sigma).epsilon(), _NOTHING) / epsilon)
 
     while removed(low).renyi[0] <= epsilon and low > _LEAST:
         high, low = low, low - _STEP
@@ -111,7 +112,7 @@ class _Way:
     def epsilon(self) -> float:
         """Return the least epsilon by the distribution of the sum of privacy losses."""
         rough = self._epsilon(_TOLERANCE)
-        return rough if rough >= _SMALL else min(rough, self._epsilon(_SHARE * max(rough, 1e-6)))
+        return min(rough, self._epsilon(_SHARE * max(rough, 1e-6))) if _NOTHING < rough < _SMALL else rough
 
     def _epsilon(self, tolerance: float) -> float:
         sign, steps, (most, t) = self.sign, self.steps, self.renyi
