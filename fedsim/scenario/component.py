@@ -20,9 +20,11 @@ from pydantic import (
     GetJsonSchemaHandler,
     PlainValidator,
     PrivateAttr,
+    SerializerFunctionWrapHandler,
     Tag,
     TypeAdapter,
     ValidationInfo,
+    WrapSerializer,
     create_model,
     model_validator,
 )
@@ -199,7 +201,8 @@ class Kinds:
         def validate(value: Any, info: ValidationInfo) -> Any:
             return whole().validate_python(value, context=info.context)
 
-        return handler.generate_schema(Annotated[Any, PlainValidator(validate), _Whole(lambda: whole().core_schema)])
+        shown = _Whole(lambda: whole().core_schema)
+        return handler.generate_schema(Annotated[Any, PlainValidator(validate), WrapSerializer(_written), shown])
 
     def _choice_of(self, union: Any) -> Any:
         """Return the choice between the models of all kinds."""
@@ -230,6 +233,12 @@ class Kinds:
             fits = self.use.name in getattr(implementation, "uses", (self.use.name,))
             if fits and not (self.of_one and getattr(implementation, "of_a_group", False)):
                 yield _model_of(name, self.role, self.use)
+
+
+def _written(value: Any, handler: SerializerFunctionWrapHandler) -> Any:
+    if isinstance(value, BaseModel):
+        type(value).model_rebuild()  # pydantic 2.11 writes no model that is still to be built
+    return handler(value)
 
 
 def _kinds_of(model: type[BaseModel]) -> tuple[str, ...]:
