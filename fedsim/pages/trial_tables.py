@@ -332,7 +332,7 @@ _PARTS = {"whole loss": "above_optimum"} | {
 
 def loss_parts(trials: Trials) -> dict[str, dict[str, str]]:
     """Return the metrics of the loss above the optimum and its parts, by what they are called, of every optimizer."""
-    names = [*metrics_of(trials, _PARTS["whole loss"])][:_OPTIMIZERS]
+    names = [*metrics_of(trials, _PARTS["bias"])][:_OPTIMIZERS]
     return {name: {words: f"learning.{name}.{figure}" for words, figure in _PARTS.items()} for name in names}
 
 

@@ -306,9 +306,7 @@ def _check_fit(scenario: Scenario, learning: Learning) -> list[Mistake]:
     partial = "how many steps a client sends on average is not known where the server takes partial reports"
     by_data = "how many steps fit is not known where the data decide on them (epochs): give learning.local_steps as a "
     by_data += "number, a law, a list or a column"
-    unknown = decide is not None and decide.metric.endswith(".above_optimum") and not parts
     key = "minimize" if decide is None or decide.minimize is not None else "maximize"
-    without = "no run has it without learning.loss_parts: say loss_parts: true, or choose by learning.NAME.loss"
     mistakes = _mistakes(
         scenario,
         *(
@@ -329,7 +327,7 @@ def _check_fit(scenario: Scenario, learning: Learning) -> list[Mistake]:
         (("learning", "loss_parts"), parts and not scenario.server.selects_once, buffered),
         (("learning", "loss_parts"), parts and scenario.server.partial, partial),
         (("server", "partial"), scenario.server.partial and epochs, by_data),
-        (("decide", key), unknown, without),
+        (("decide", key), scenario.chooses_by_optimum and not solved, unsolved),
     )
     why = "its loss has no such parts; learning.loss_parts"
     return mistakes + (_other_optimizers(scenario, learning, can_be_expected, why) if parts else [])

@@ -128,16 +128,16 @@ class Training:
             courses = _until(target, courses, work, learning, progress)
         cohorts = courses[0].cohorts
         trained = _replayed(courses, work, learning, progress, checkpoint=self._checkpoint)
-        quieter = trained.pop() if learning.loss_parts else None
+        cycle_s = DAY_S if by_day(scenario) else None
+        quieter = summarise(trained.pop().table, cycle_s) if learning.loss_parts else {}
         ends = trained[0].ends
         table, self.models = pl.concat([part.table for part in trained]), models_of(ends)
-        cycle_s = DAY_S if by_day(scenario) else None
         metrics = summarise(table, cycle_s) | _needs(optimizers, problem.dimension, cohorts)
         for name, private in _private(optimizers).items():
             metrics[f"learning.{name}.dropped_updates"] = float(len(private.not_finite))
             metrics |= {f"learning.{name}.clip": each for each in private.clips[-1:]}
-        if quieter is not None:
-            metrics |= _loss_parts(problem, metrics, summarise(quieter.table, cycle_s), list(optimizers))
+        if quieter or scenario.chooses_by_optimum:
+            metrics |= _loss_parts(problem, metrics, quieter, list(optimizers))
         metrics |= _excess("loss", metrics, optimizers, reference)
         for part in trained:
             metrics |= _of_models(problem, part)
@@ -363,7 +363,7 @@ def _quieter(
 def _loss_parts(
     problem: Problem, losses: Mapping[str, float], quieter: Mapping[str, float], names: Iterable[str]
 ) -> dict[str, float]:
-    """Return the loss of each optimizer above the optimum, and its three parts, which sum to it.
+    """Return the loss of each optimizer above the optimum, and its three parts, which sum to it, if `quieter` has them.
 
     Each part is a difference of paired runs over the same log: with and without the noise of privacy; without it, with
     cohorts and with what clients send on average. The remaining loss of the latter is the part of bias.
@@ -371,13 +371,11 @@ def _loss_parts(
     least, metrics = _least(problem), dict[str, float]()
     for name in names:
         total = losses[f"learning.{name}.loss"]
-        quiet, mean = (quieter[f"learning.{name}{suffix}.loss"] for suffix in (_QUIET, _EXPECTED))
-        parts = {
-            "above_optimum": total - least,
-            "bias_loss": mean - least,
-            "participation_noise_loss": quiet - mean,
-            "privacy_noise_loss": total - quiet,
-        }
+        parts = {"above_optimum": total - least}
+        if quieter:
+            quiet, mean = (quieter[f"learning.{name}{suffix}.loss"] for suffix in (_QUIET, _EXPECTED))
+            noises = {"participation_noise_loss": quiet - mean, "privacy_noise_loss": total - quiet}
+            parts |= {"bias_loss": mean - least, **noises}
         metrics |= {f"learning.{name}.{part}": value for part, value in parts.items()}
     return metrics
 

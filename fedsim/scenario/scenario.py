@@ -205,6 +205,11 @@ class Scenario(Written):
         return {"problem": problem, "optimizers": ["fedavg"], "step_size": 0.1, "local_steps": steps}
 
     @property
+    def chooses_by_optimum(self) -> bool:
+        """Whether `decide` is by the loss above that of the optimum, which training then tells."""
+        return self.decide is not None and self.decide.metric.endswith(".above_optimum")
+
+    @property
     def sync_server(self) -> SyncServer:
         """The server, if it runs synchronous rounds; otherwise a `TypeError` is raised."""
         if self.server.selects_once:

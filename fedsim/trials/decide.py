@@ -171,7 +171,7 @@ def decide(
                 left = _left(scenario, facts, trials)
             coarse = coarsely(scenario, len(left), {} if tuning is None else tuning.grid) if left else None
             if coarse is not None:
-                _go_through(_by_loss(coarse.scenario), doing(coarse, folder / COARSE), left)
+                _go_through(_without_parts(coarse.scenario), doing(coarse, folder / COARSE), left)
                 answered(Trials.read(folder))
             if left:
                 _go_through(last.scenario, doing(last, folder), left)
@@ -201,16 +201,15 @@ def _left(scenario: Scenario, facts: Stage, trials: Trials) -> list[int]:
     return [index for index, name in enumerate(names) if open_settings(trials)[rows[name]]]
 
 
-def _by_loss(scenario: Scenario) -> Scenario:
-    """Return a scenario that chooses by the loss itself in place of one above another, which takes longer to train."""
+def _without_parts(scenario: Scenario) -> Scenario:
+    """Return a scenario that trains no more than tells the loss above another by which it chooses."""
     decide, learning = scenario.decide, scenario.learning
     assert decide is not None
     match, metrics = _TRAINED.fullmatch(decide.metric), [parse_condition(each).metric for each in decide.subject_to]
     if learning is None or match is None or match[2] not in _ALIKE or any(map(is_trained, metrics)):
         return scenario
-    key = "minimize" if decide.minimize else "maximize"
-    quiet = {"learning.reference": "none", "learning.loss_parts": False, "learning.target_above_optimum": None}
-    return scenario.with_values({f"decide.{key}": f"learning.{match[1]}.{_ALIKE[match[2]]}", **quiet})
+    quiet = {"learning.loss_parts": False, "learning.target_above_optimum": None}
+    return scenario.with_values(quiet | ({"learning.reference": "none"} if scenario.chooses_by_optimum else {}))
 
 
 def planned_decision(scenario: Scenario) -> Plan:

@@ -87,6 +87,10 @@ def test_the_parts_sum_to_the_loss_above_the_optimum(small: Load, name: str) -> 
     assert sum(metrics[f"learning.{name}.{part}"] for part in PARTS) == pytest.approx(above)
     assert result.learning is not None
     assert sorted(result.learning["optimizer"].unique()) == ["debiased_fedavg", "fedavg"]
+    chosen_by = f"decide={{minimize: learning.{name}.above_optimum}}"  # which needs none of the parts
+    alone = simulate(small(LEARNING % "loss_parts: false", PRIVATE % (1, 2, "noise"), chosen_by)).metrics
+    assert alone[f"learning.{name}.above_optimum"] == metrics[f"learning.{name}.above_optimum"]
+    assert f"learning.{name}.bias_loss" not in alone
 
 
 def test_a_part_is_nothing_where_its_cause_is_switched_off(small: Load) -> None:

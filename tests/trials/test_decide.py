@@ -40,6 +40,7 @@ from tests.conftest import LIMIT_S, Write
 from tests.trials import jobs
 from tests.trials.sweeping import THREADS, until
 
+PROBLEM = "{kind: quadratic, dimension: 2, clusters: 3, cluster_spread: 1}"
 TRAINED = """\
 stop: {rounds: 30}
 population:
@@ -444,7 +445,7 @@ def test_a_decision_that_is_killed_and_repeated_is_the_same(write: Write, tmp_pa
             "error: decide.tune: has 202 variants of the optimizer; at most 200 are possible",
         ),
         (("learning.plain.above", "learning.plan.above"), "did you mean 'plain'"),
-        (("loss_parts: true", "loss_parts: false"), "no run has it without learning.loss_parts"),
+        ((PROBLEM, "robust_regression"), "the optimum of 'robust_regression' is not known"),
     ],
 )
 def test_mistakes_are_told_with_their_place(write: Write, change: tuple[str, str], complaint: str) -> None:

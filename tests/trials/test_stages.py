@@ -11,7 +11,7 @@ from fedsim.common.errors import TimeIsOverError
 from fedsim.pages.trials import stage_in_words, trials_answer
 from fedsim.scenario import Scenario
 from fedsim.trials.decide import decide
-from fedsim.trials.decision import judge_settings, open_settings
+from fedsim.trials.decision import aim_of, judge_settings, open_settings
 from fedsim.trials.executors import Backend
 from fedsim.trials.stages import by_facts, coarsely, in_full
 from fedsim.trials.store import read_sweep, write_run_results
@@ -58,7 +58,8 @@ def facts_of(task: Task) -> dict[str, float]:
     facts |= {"sessions.device_hours": HOURS[min(setting, 2)], "participation.never_share": 0.5}
     for each in scenario.learning.optimizers if scenario.learning is not None else ():
         noise = np.random.default_rng([scenario.seed, setting]).normal()
-        facts[f"learning.{each.label}.loss"] = 1.0 + 0.1 * setting + 0.01 * noise
+        loss = 1.0 + 0.1 * setting + 0.01 * noise
+        facts |= {f"learning.{each.label}.{of}": loss for of in ("loss", "above_optimum", "excess_loss")}
     return facts
 
 
@@ -186,9 +187,13 @@ def test_the_last_look_that_is_whole_answers(write: Write, tmp_path: Path) -> No
     assert trials.failed.is_empty()
 
 
-def test_a_coarse_ranking_answers_between(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("asked", ["loss", "above_optimum", "excess_loss"])
+def test_a_coarse_ranking_answers_between(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    """It is by what was asked."""
     monkeypatch.setattr("fedsim.trials.stages._COARSE_WORK", 1.0)
-    small, seen = Scenario.load(write(SMALL)), list[Trials]()
+    small, seen = Scenario.load(write(SMALL.replace("fedavg.loss", f"fedavg.{asked}"))), list[Trials]()
     decide(small, tmp_path / "d", THREAD, do=job, answered=seen.append)
     assert [each.stage for each in seen] == ["facts", "coarse", "full"]
     coarse, full = seen[1:]
@@ -197,5 +202,6 @@ def test_a_coarse_ranking_answers_between(write: Write, tmp_path: Path, monkeypa
     told = [stage_in_words(each) for each in seen]
     beginnings = ("These are facts of", "This is a coarse ranking", "All settings that were left")
     assert [each.startswith(text) for each, text in zip(told, beginnings, strict=True)] == [True] * 3
+    assert [aim_of(each).metric for each in seen[1:]] == [f"learning.fedavg.{asked}"] * 2
     for own, said in zip(seen, told, strict=True):
         assert said in [each.text for each in trials_answer(own).sentences]

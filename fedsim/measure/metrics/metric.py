@@ -206,7 +206,7 @@ LEARNING = described("""
     learning.OPTIMIZER.server_mb | MB | What the method keeps at the server at the end, the model included.
     learning.OPTIMIZER.client_mb | MB | What it keeps on each device from one participation to the next.
     learning.OPTIMIZER.excess_loss | | Loss above that of the first optimizer under uniform participation. # better: lower; label: loss of OPTIMIZER above the one under uniform participation; short: excess loss, OPTIMIZER
-    learning.OPTIMIZER.above_optimum | | Loss above that of the optimum (learning.loss_parts): the sum of the next three. # better: lower; label: loss of OPTIMIZER above the optimum; short: loss above optimum, OPTIMIZER
+    learning.OPTIMIZER.above_optimum | | Loss above that of the optimum: the sum of the next three. With learning.loss_parts, or where `decide` is by it. # better: lower; label: loss of OPTIMIZER above the optimum; short: loss above optimum, OPTIMIZER
     learning.OPTIMIZER.bias_loss | | What is left of it where each round has what clients send on average: bias, and clipping.
     learning.OPTIMIZER.participation_noise_loss | | What the chance of who takes part when adds to that.
     learning.OPTIMIZER.privacy_noise_loss | | What the noise of privacy adds to that.
