@@ -63,7 +63,7 @@ def plan_command(
         return
     from fedsim.common.instants import readable_time
     from fedsim.common.memory import readable_bytes
-    from fedsim.run.cautions import of_deadline
+    from fedsim.run.cautions import of_sessions
     from fedsim.run.preflight import preflight
     from fedsim.trials.decide import default_decision_directory, planned_decision
     from fedsim.trials.plan import plan_data
@@ -76,7 +76,7 @@ def plan_command(
         planned, directory = _planned(scenario, override, out)
     first = (each.scenario for each in planned.points[:_LOOKED_AT])
     late = [each for point in first for each in point.servers().values() if each.server.deadline]
-    for note in sorted({note for each in late for note in (check.text for check in of_deadline(preflight(each)))}):
+    for note in sorted({note for each in late for note in (check.text for check in of_sessions(preflight(each)))}):
         complain(f"note: {note}")
     with on_stderr() as progress:
         data = plan_data(planned, directory, workers, progress)

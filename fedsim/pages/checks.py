@@ -37,7 +37,7 @@ from fedsim.pages.methods import (
     references,
     same_training,
 )
-from fedsim.pages.trial_checks import COVERED, LOWER_STEP, NAMED, settled_losses, theory_check
+from fedsim.pages.trial_checks import COVERED, LOWER_STEP, NAMED, settled_losses, surplus, theory_check
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks, why_nothing
 from fedsim.run.check import LENGTH, SEEDS, STEP, Check, Grade
@@ -448,7 +448,7 @@ def seeds(run: Run) -> Iterator[Check]:
 
 CHECKS: tuple[Callable[[Run], Iterator[Check]], ...] = (
     *(ended, reports_taken, of_log, privacy, trained, steps, expectations, enough, settled, separation, shocks, budget),
-    *(theory, full_cohorts, setting, even, seeds),
+    *(theory, full_cohorts, lambda run: surplus(Trials.of_run(run)), setting, even, seeds),
 )
 """All checks, the gravest first."""
 

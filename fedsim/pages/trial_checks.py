@@ -23,6 +23,7 @@ from fedsim.pages.methods import never_below_start
 from fedsim.pages.metric_wording import tv, wording_of
 from fedsim.pages.trial_tables import beyond, loss_parts, means, ranking_of, why_unfit
 from fedsim.run.check import LENGTH, SEEDS, STEP
+from fedsim.run.cautions import SPREAD, SURPLUS
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.trials.contrasts import Standing, contrasts, interval, seeds_needed
 from fedsim.trials.decision import (
@@ -31,7 +32,9 @@ from fedsim.trials.decision import (
     MOSTLY,
     REPORTED,
     SHORTAGE,
+    ROUNDS,
     UNDECIDED,
+    TAKEN,
     Why,
     aim_of,
     bias_metric,
@@ -395,15 +398,21 @@ def _feasible(trials: Trials) -> Iterator[Check]:
         yield Check("cohorts", Grade.OK, text, name, _FEASIBLE[:1])
     if stopped_early(trials)[row]:
         text, stop = f"{capitalized(name)} {why_unfit(trials, row)}.", trials.scenario.stop
-        longer_by = (
-            {"stop.duration": stop.times(ceil(stop.most_rounds / max(rounds, 1)))["duration"]}
-            if rounds and "duration" in stop.criteria
-            else {}
-        )
-        command = command_of(trials.meta, "", longer_by) if longer_by else ""
-        yield Check(
-            "ended", Grade.CAUTION, text, name, _FEASIBLE[1:], "Give runs more time (`stop.duration`).", command, LENGTH
-        )
+        remedy, command = "Give runs more time (`stop.duration`).", ""
+        if rounds and "duration" in stop.criteria:
+            times = ceil(stop.most_rounds / max(rounds, 1))
+            command = command_of(trials.meta, "", {"stop.duration": stop.times(times)["duration"]})
+        yield Check("ended", Grade.CAUTION, text, name, _FEASIBLE[1:], remedy, command, LENGTH)
+
+
+def surplus(trials: Trials) -> Iterator[Check]:
+    """Say where rounds take more reports than they want, as they do of sessions that end at the same instant."""
+    taken, rounds, wanted = (means(trials, each) for each in (TAKEN, ROUNDS, "reports.wanted"))
+    times = np.nan_to_num(taken / np.where(rounds * wanted > 0, rounds * wanted, np.nan))  # jobs have their own
+    if (times > SURPLUS).any() and (trials.scenario.server.closes_early or "server.over_select" in trials.swept):
+        text = f"Rounds take {number(times.max(), 3)} times the reports that they want{_at(trials, times > SURPLUS)}: "
+        text += "all sessions count that end at the instant at which a round closes."
+        yield Check("surplus", Grade.CAUTION, text, "", (TAKEN, ROUNDS, "reports.wanted"), SPREAD, "", ("session",))
 
 
 def _chance(trials: Trials) -> Iterator[Check]:
@@ -576,8 +585,8 @@ def _price(trials: Trials) -> Iterator[Check]:
 
 TRIAL_CHECKS: tuple[Checks, ...] = (
     *(_complete, _comparable, _conditions, limits_check, diverged, gained, settled_losses),
-    *(_feasible, _seeds, _chance, _edge, theory_check, _size, _price),
+    *(_feasible, surplus, _seeds, _chance, _edge, theory_check, _size, _price),
 )
 """In this order; the first bad one is the headline."""
-FACT_CHECKS: tuple[Checks, ...] = (_complete, _comparable, _missed, theory_check)
+FACT_CHECKS: tuple[Checks, ...] = (_complete, _comparable, _missed, surplus, theory_check)
 """Those of the first stage of a decision, which chooses nothing."""

@@ -21,6 +21,8 @@ from fedsim.theory.busy import is_busy
 
 OTHER_SEEDS = "Repeat it with other seeds."
 """What helps where one run shows one course of chance."""
+SPREAD = "Give sessions a law with spread, such as `train: {kind: lognormal, median: 60s, sigma: 0.5}`, or of `link`."
+SURPLUS = 1.1  # times the reports that a round wants, from which on it takes too many
 _SAMPLED = 10_000  # clients whose sessions are compared with the deadline
 
 
@@ -77,22 +79,29 @@ def of_shocks(scenario: Scenario) -> Iterator[Check]:
         yield Check("shocks", Grade.CAUTION, text, remedy=OTHER_SEEDS, turns=SEEDS)
 
 
-def of_deadline(federation: PreparedFederation) -> Iterator[Check]:
-    """Find a deadline that the median session misses."""
-    scenario, population = federation.scenario, federation.population
-    if scenario.server.deadline is None or scenario.server.overtime:
-        return
-    deadline, some = to_ms(scenario.server.deadline), sample(population.group, _SAMPLED).clients
+def of_sessions(federation: PreparedFederation) -> Iterator[Check]:
+    """Find a deadline that the median session misses, and sessions that end together where more are selected."""
+    scenario, population, server = federation.scenario, federation.population, federation.scenario.server
+    deadline, some = to_ms(server.deadline or 0.0), sample(population.group, _SAMPLED).clients
     some = np.arange(len(population)) if some is None else some
     phases = session_phases(scenario, population, stream(scenario.own_seed, 0, Purpose.SESSION))(some, 0)
-    if scenario.server.partial and (steps := whole_steps(scenario, population)) is not None:
-        cut_short(phases, steps[some], scenario.server.deadline * population.speed[some])
-    lengths = whole_lengths(phases, population.speed[some])
+    if server.deadline and server.partial and (steps := whole_steps(scenario, population)) is not None:
+        cut_short(phases, steps[some], server.deadline * population.speed[some])
+    lengths = np.sort(whole_lengths(phases, population.speed[some]))
     late, median = float((lengths > deadline).mean()), float(np.median(lengths)) / 1000
-    if late >= 0.5:
+    if server.deadline and not server.overtime and late >= 0.5:
         text = f"{late:.0%} of the sessions would be late: the median takes {readable_time(median)}, and the "
-        text += f"deadline is {readable_time(scenario.server.deadline)}."
+        text += f"deadline is {readable_time(server.deadline)}."
         yield Check("cohorts", Grade.CAUTION, text, remedy="Set a longer `deadline`.", turns=("deadline",))
+    if not server.closes_early:
+        return
+    cohort = scenario.sync_server.cohort
+    closes = int(lengths[-(-len(lengths) * cohort // server.wanted) - 1])  # of a round, from its selection
+    taken = server.wanted * float((lengths <= closes).mean())
+    if not 0 < deadline < closes and taken > SURPLUS * cohort + server.wanted / len(lengths):
+        text = f"A round takes about {taken:,.0f} reports and wants {cohort:,}: many sessions take "
+        text += f"{readable_time(closes / 1000)}, and all reports of the instant at which a round closes count."
+        yield Check("surplus", Grade.CAUTION, text, remedy=SPREAD, turns=("session",))
 
 
 def of_memory(federation: PreparedFederation) -> Iterator[Check]:
@@ -112,7 +121,7 @@ def before(federation: PreparedFederation) -> Iterator[Check]:
     yield from of_separation(scenario, population.separation, population.cooldown_s)
     yield from of_shocks(scenario)
     yield from of_theory(federation)
-    yield from of_deadline(federation)
+    yield from of_sessions(federation)
     yield from of_memory(federation)
 
 

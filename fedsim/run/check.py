@@ -44,6 +44,7 @@ CHECKED = {
     "budget": "noise for other rounds",
     "theory": "theory does not apply",
     "cohorts": "cohorts not filled",
+    "surplus": "more reports than wanted",
     "setting": "one setting of a sweep",
     "even": "uneven participation",
     "seeds": "too few seeds",

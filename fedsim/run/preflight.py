@@ -224,7 +224,10 @@ def notes_of(federation: PreparedFederation, job: str = "") -> list[str]:
 
         notes += [f"privacy: {each}" for each in caveats(scenario, federation.population)]
     lines = [("note", each) for each in notes]
-    lines += [("note" if each.state is Grade.OK else each.state, each.text) for each in cautions.before(federation)]
+    lines += [
+        ("note" if each.state is Grade.OK else each.state, f"{each.text} {each.remedy}".rstrip())
+        for each in cautions.before(federation)
+    ]
     return [f"{state}: {of_job(job, text)}" for state, text in lines]
 
 

@@ -157,6 +157,11 @@ class SyncServer(SparseModel):
         """Whether a cohort has as many clients as are asked for."""
         return not has_random_size(self.selection)
 
+    @property
+    def closes_early(self) -> bool:
+        """Whether a round closes with the last report that it wants, though more clients were selected."""
+        return self.fixed_size and self.wanted > self.cohort and not self.grace
+
     def round_s(self, session_s: float, _clients: int) -> float:
         """Return how long a round takes whose sessions take `session_s` seconds, without waiting for clients."""
         return self.pause + session_s
@@ -222,6 +227,7 @@ class BufferedServer(SparseModel):
     """Uploads do not slow each other."""
     block: ClassVar[int] = 1
     fixed_size: ClassVar[bool] = True
+    closes_early: ClassVar[bool] = False
 
     mode: Annotated[Literal["buffered"], BeforeValidator(_known_mode)]
     """buffered: sessions run side by side, and the server steps after every `buffer` reports (FedBuff)."""

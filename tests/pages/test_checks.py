@@ -112,6 +112,14 @@ FAULTS: dict[str, tuple[Callable[[Run], Run], str, Grade]] = {
         Grade.CAUTION,
     ),
     "failed rounds": (lambda run: known(run, rounds__failed_share=0.25), "cohorts", Grade.CAUTION),
+    "more than wanted": (
+        lambda run: manifest(
+            known(run, reports__per_day=400.0, rounds__per_day=100.0, reports__wanted=2.0),
+            scenario=run.manifest["scenario"] | {"server": {"cohort": 2, "over_select": 2.0}},
+        ),
+        "surplus",
+        Grade.CAUTION,
+    ),
     "short rounds": (lambda run: known(run, rounds__target_share=0.5), "cohorts", Grade.CAUTION),
 }
 

@@ -1,6 +1,7 @@
 """Each check of trials, with its fault planted and without; and what follows from the list."""
 
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,8 @@ from .test_sweep import plain
 
 PRIVACY = {"delta": 1e-5, "noise_multiplier": 1.0, "clip": 1.0, "stands_for": 100}
 
+OVER = {"cohort": 10, "over_select": 1.3}
+
 
 def measured(**changed: object) -> Trials:
     """Return sound trials with other values of some facts: one value, or one for each setting."""
@@ -40,6 +43,11 @@ def noisy(row: int, seed: int) -> dict[str, float]:
 
 def decide(metric: str, *conditions: str) -> dict[str, Any]:
     return {"decide": {"minimize": metric, "maximize": None, "subject_to": list(conditions)}}
+
+
+def by_surplus(times: float) -> Callable[[int, int], dict[str, float]]:
+    rates = {"rounds.per_day": 200.0, "reports.wanted": 10.0, "reports.per_day": 2000.0 * times}
+    return lambda row, seed: sound(row, seed) | rates
 
 
 def limit(check: str) -> dict[str, Any]:
@@ -73,6 +81,10 @@ FAULTS: dict[str, tuple[str, Grade, Trials, Trials]] = {
     "the end of the grid": ("edge", Grade.CAUTION, made_trials(), measured(participation__l1_uniform=[0.8, 0.6, 0.4])),
     "theory": ("theory", Grade.CAUTION, made_trials(), measured(participation__l1_chain=[0.01, 0.2, 0.01])),
     "a smaller copy": ("size", Grade.CAUTION, made_trials(), made_trials(privacy=PRIVACY)),
+    "more than wanted": (
+        *("surplus", Grade.CAUTION, made_trials(by_surplus(1), server=OVER)),
+        made_trials(by_surplus(1.3), server=OVER),
+    ),
     "pace has no price": (*("price", Grade.CAUTION, made_trials()), measured(updates__per_day=[960.0, 900.0, 930.0])),
 }
 

@@ -3,7 +3,7 @@
 import pytest
 
 from fedsim import simulate
-from fedsim.run.cautions import of_deadline, of_separation, of_shortage, why_nothing
+from fedsim.run.cautions import of_separation, of_sessions, of_shortage, why_nothing
 from fedsim.run.preflight import preflight
 from fedsim.scenario import Scenario
 from tests.conftest import Load
@@ -72,13 +72,32 @@ LATE = ["population.0.session={train: 20m}", "server.deadline=10m"]
 
 def test_a_deadline_that_the_median_session_misses_is_told(small: Load) -> None:
     scenario = small(*LATE)
-    (said,) = of_deadline(preflight(scenario))
+    (said,) = of_sessions(preflight(scenario))
     assert said.text.startswith("100% of the sessions would be late: the median takes 20")
     half = small("population.0.session={train: {kind: lognormal, median: 11m, sigma: 1}}", "server.deadline=10m")
-    (said,) = of_deadline(preflight(half))
+    (said,) = of_sessions(preflight(half))
     assert "% of the sessions would be late" in said.text
     for fits in (small("server.deadline=1h"), small()):
-        assert not list(of_deadline(preflight(fits)))
+        assert not list(of_sessions(preflight(fits)))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "taken"),
+    [
+        (["server.deadline=1h"], 5),
+        (["population.0.session.speed=[1,1,1,1,1,1,1,1,1,1,2,2]"], 5),
+        (["server.over_select=1"], 3),
+        (["population.0.session.train={kind: lognormal, median: 60s, sigma: 0.5}"], 3),
+        (["population.0.session.train=20m", "server.deadline=10m"], 0),
+        (["server.grace=1m"], 5),  # which asks for it
+    ],
+)
+def test_over_selection_of_sessions_that_end_together_is_told(small: Load, overrides: list[str], taken: int) -> None:
+    scenario = small("population.0.separation=0", "server.over_select=1.6", *overrides)
+    cautions = [each.text for each in of_sessions(preflight(scenario)) if each.name == "surplus"]
+    assert simulate(scenario).metrics["rounds.reported_mean"] == pytest.approx(taken, abs=0.3)
+    assert bool(cautions) == (taken > 3 and "server.grace=1m" not in overrides)
+    assert all(each.startswith(f"A round takes about {taken} reports and wants 3") for each in cautions)
 
 
 def test_a_run_without_a_report_is_told_with_what_became_of_its_sessions(small: Load) -> None:
