@@ -173,10 +173,10 @@ def validate_command(
         try:
             scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside, several=True)
             check_charts_of(scenario)
-            federations = {}
-            decides = scenario.choose and scenario.decide is not None
+            federations, decides = {}, scenario.choose and scenario.decide is not None
+            whole = in_full(scenario) if decides else None
             if scenario.log is None:
-                federations = checked(in_full(scenario).scenario if decides else scenario)
+                federations = checked(scenario if whole is None else whole.scenario)
             else:
                 federation_of_log(scenario)
             if decides:
@@ -186,6 +186,9 @@ def validate_command(
         else:
             if quiet:
                 continue
+            if whole is not None and whole.scale > 1:
+                text = f"`fedsim decide` trains {whole.scenario.devices:,} of the {scenario.devices:,} devices"
+                complain(f"{file}: note: {text}: what follows is of these.")
             for job, federation in federations.items():
                 for note in notes_of(federation, job):
                     complain(f"{file}: {note}")

@@ -21,6 +21,7 @@ from fedsim.trials.decision import (
     L1,
     MATTERS,
     REPORTED,
+    ROUNDS,
     SHORTAGE,
     UNDECIDED,
     UPDATES,
@@ -310,9 +311,16 @@ def privacy_table(trials: Trials) -> Table | None:
     if "privacy.epsilon" not in trials.metrics:
         return None
     columns, secret = list[SettingColumn](), "privacy.epsilon_if_known" in trials.metrics
+    days = trials.meta.get("part", {}).get("short", {}).get("days", np.inf)  # of which rounds are carried on to the end
     for head, metric, over, write in _PROMISES[: None if secret else -1]:
-        samples = [row[np.isfinite(row)] for row in trials.samples(metric)]
-        columns.append((head, [write(over(row)) if len(row) else NO_VALUE for row in samples]))
+        values, part = (
+            trials.samples(metric),
+            f" in {count(days, 'day')}" if days < np.inf and "observed" in head else "",
+        )
+        if part and metric == "rounds.count":
+            values = np.minimum(values, np.rint(days * trials.samples(ROUNDS)))
+        samples = [row[np.isfinite(row)] for row in values]
+        columns.append((head + part, [write(over(row)) if len(row) else NO_VALUE for row in samples]))
     note = (
         "n rounds, at least b rounds from one participation of a client to its next, at most k of them. Only what is "
         "promised, because the server enforces it, counts for epsilon; what was observed is luck where it is better. "

@@ -385,6 +385,15 @@ def test_every_setting_of_a_decision_is_validated(write: Write) -> None:
     assert "a round wants 1,000 clients" in done.stderr
 
 
+def test_a_decision_that_trains_a_part_says_of_which_devices_its_checks_are(write: Write) -> None:
+    text = TRAINED.replace("{devices: 30, weight: {kind: zipf, exponent: 1, per_rank: 5}}", "{devices: 200000}")
+    text = text.replace("{cohort: 3}", "{cohort: 300}").replace("[2, 3]", "[200, 300]")
+    text = text.replace("dimension: 2,", "dimension: 2000,")
+    note, caution, *_ = fedsim("validate", write(text)).stderr.splitlines()
+    assert note.endswith("trains 40,000 of the 200,000 devices: what follows is of these.")
+    assert "The run can reach 1,800 of 40,000 clients at most" in caution
+
+
 def test_what_stalled_is_not_tried_again(write: Write, tmp_path: Path) -> None:
     """A setting that stalls was run anew with every further seed of the others, and by every later call."""
     text = TRAINED.replace("per_rank: 5}", "per_rank: 5}, availability: {kind: renewal, on: 1h, off: 2h}")

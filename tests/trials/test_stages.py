@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedsim.common.errors import TimeIsOverError
+from fedsim.pages.trial_tables import privacy_table
 from fedsim.pages.trials import stage_in_words, trials_answer
 from fedsim.scenario import Scenario
 from fedsim.trials.decide import decide
@@ -55,6 +56,7 @@ def facts_of(task: Task) -> dict[str, float]:
         "updates.per_day": 48.0,
         "sessions.count": rounds * scenario.server.wanted,
     }
+    facts |= {"privacy.rounds": scenario.stop.most_rounds, "privacy.epsilon": 6.0}
     facts |= {"sessions.device_hours": HOURS[min(setting, 2)], "participation.never_share": 0.5}
     for each in scenario.learning.optimizers if scenario.learning is not None else ():
         noise = np.random.default_rng([scenario.seed, setting]).normal()
@@ -97,7 +99,12 @@ def test_facts_of_a_part_are_those_of_the_whole(write: Write, tmp_path: Path) ->
     assert not judge_settings(trials).kept.any()
     assert open_settings(trials).tolist() == [True, True, False] * 4
     assert "2,000,000" not in stage_in_words(trials)
-    answer = trials_answer(trials)
+    answer, days = trials_answer(trials), part["short"]["days"]
+    table = privacy_table(trials)  # what is promised is of the whole, and what was observed of the days that were run
+    assert table is not None
+    columns = dict(zip(table.header, table.rows[0], strict=True))
+    assert columns["n promised"] == "1,200"
+    assert columns[f"n observed in {days} days"] == str(48 * days)
     assert answer.headline.startswith("4 of 12 settings surely miss a condition; loss of “fedavg” is not known yet")
     (missed,) = (each.text for each in answer.checks if each.name == "missed")
     assert "4 settings surely miss `sessions.count <= 4e6`" in missed.replace("\N{NO-BREAK SPACE}", " ")
@@ -195,6 +202,7 @@ def test_a_coarse_ranking_answers_between(
     monkeypatch.setattr("fedsim.trials.stages._COARSE_WORK", 1.0)
     small, seen = Scenario.load(write(SMALL.replace("fedavg.loss", f"fedavg.{asked}"))), list[Trials]()
     decide(small, tmp_path / "d", THREAD, do=job, answered=seen.append)
+    assert [aim_of(each).metric for each in seen[1:]] == [f"learning.fedavg.{asked}"] * 2
     assert [each.stage for each in seen] == ["facts", "coarse", "full"]
     coarse, full = seen[1:]
     assert len(coarse.seeds) == 3  # the fewest that tell anything apart
@@ -202,6 +210,5 @@ def test_a_coarse_ranking_answers_between(
     told = [stage_in_words(each) for each in seen]
     beginnings = ("These are facts of", "This is a coarse ranking", "All settings that were left")
     assert [each.startswith(text) for each, text in zip(told, beginnings, strict=True)] == [True] * 3
-    assert [aim_of(each).metric for each in seen[1:]] == [f"learning.fedavg.{asked}"] * 2
     for own, said in zip(seen, told, strict=True):
         assert said in [each.text for each in trials_answer(own).sentences]
