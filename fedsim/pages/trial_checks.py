@@ -1,6 +1,7 @@
 """Reasons to trust what trials say, or not: one ordered list of checks, of which warnings and exit codes follow."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import product
 from math import ceil
 from typing import TypeAlias
@@ -22,8 +23,8 @@ from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.methods import never_below_start
 from fedsim.pages.metric_wording import tv, wording_of
 from fedsim.pages.trial_tables import beyond, loss_parts, means, ranking_of, why_unfit
-from fedsim.run.check import LENGTH, SEEDS, STEP
 from fedsim.run.cautions import SPREAD, SURPLUS
+from fedsim.run.check import LENGTH, SEEDS, STEP
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.trials.contrasts import Standing, contrasts, interval, seeds_needed
 from fedsim.trials.decision import (
@@ -31,10 +32,10 @@ from fedsim.trials.decision import (
     MATTERS,
     MOSTLY,
     REPORTED,
-    SHORTAGE,
     ROUNDS,
-    UNDECIDED,
+    SHORTAGE,
     TAKEN,
+    UNDECIDED,
     Why,
     aim_of,
     bias_metric,
@@ -59,7 +60,7 @@ _LONGER = 10  # times as long, where chance is a large part of a distance
 _SHORT = 0.2  # of the rounds short of clients, at which longer waits would starve more
 _SLOWER = 0.9  # of the fastest pace: the condition of the example of `decide`
 
-_Tried: TypeAlias = tuple[str, Floats, Floats, Axis | None]  # a name, its value at each setting, all values, its axis
+_Tried: TypeAlias = tuple[str, str, Floats, Floats, Axis | None]  # a name, a path, values at settings, all, the axis
 Checks: TypeAlias = Callable[[Trials], Iterable[Check]]
 
 
@@ -448,20 +449,22 @@ def _edge(trials: Trials) -> Iterator[Check]:
     row, tuning = judge_settings(trials).choice, (trials.scenario.decide and trials.scenario.decide.tune) or {}
     if row is None or len(trials.settings) < 2 or by_optimizer(trials) is not None:
         return
-    axes = [axis for axis in trials.axes if axis.ordered and axis.size > 2]
-    tried: list[_Tried] = [(axis.name, axis.x, _tried_beside(trials, axis, row), axis) for axis in axes]
+    few = 1 if trials.scenario.decide is not None else 2  # two values of a sweep are compared, and are no search
+    axes = [axis for axis in trials.axes if axis.ordered and axis.size > few]
+    tried: list[_Tried] = [(a.name, a.parameters[0], a.x, _tried_beside(trials, a, row), a) for a in axes]
     tuned = [
-        (key, trials.numbers(path), tuning[key])
+        (key, path, trials.numbers(path), tuning[key])
         for key, path in product(tuning, trials.tuned)
         if f".{path}".endswith(f".{key}")
     ]
-    tried += [(key, x, np.unique(values), None) for key, x, values in tuned if x is not None and len(values) > 1]
+    tried += [(key, path, x, np.unique(y), None) for key, path, x, y in tuned if x is not None and len(y) > 1]
     at_an_end = at_the_least = False
-    for name, x, values, axis in tried:
+    for name, path, x, values, axis in tried:
         highest = bool(x[row] == values[-1])
         if values[0] < x[row] < values[-1]:
             continue
-        if not (_has_more if highest else _has_less)(trials, axis, float(x[row])) or _flat(trials, axis, row, values):
+        beyond_it = _has_more(trials, axis, float(x[row])) if highest else _has_less(trials, path, float(x[row]), axis)
+        if not beyond_it or _flat(trials, axis, row, values):
             at_the_least = True
             continue
         (way, beyond), at_an_end = (("largest", "larger") if highest else ("least", "smaller")), True
@@ -486,15 +489,13 @@ def _tried_beside(trials: Trials, axis: Axis, row: int) -> Floats:
     return values if len(values) > 1 else np.unique(axis.x)
 
 
-def _has_less(trials: Trials, axis: Axis | None, least: float) -> bool:
-    """Say whether there are values below the least that was tried: below 1 there is 0, where the scenario takes it."""
-    if least != 1 or axis is None:
-        return least > 0 and not (axis and axis.ticks)
-    try:
-        trials.scenario.with_values({axis.parameters[0]: 0})
-    except ScenarioError:
-        return False
-    return True
+def _has_less(trials: Trials, path: str, least: float, axis: Axis | None) -> bool:
+    """Say whether there are values below the least that was tried, which the scenario takes."""
+    for less in (least - 1, least / 2) if least > 0 and not (axis and axis.ticks) else ():
+        with suppress(ScenarioError):
+            trials.scenario.with_values({path: int(less) if less.is_integer() else less})
+            return True
+    return False
 
 
 def _has_more(trials: Trials, axis: Axis | None, most: float) -> bool:
@@ -514,12 +515,14 @@ def _has_more(trials: Trials, axis: Axis | None, most: float) -> bool:
 
 
 def _flat(trials: Trials, axis: Axis | None, row: int, values: Floats) -> bool:
-    """Say whether the next value inwards, with the choice's other values, ties with it."""
+    """Say whether the next value inwards, with the choice's other values, ties with it, and is within 5 % of it."""
     if axis is None or len(values) < 2:
         return False
     inwards = values[-2] if axis.x[row] == values[-1] else values[1]
     others = [trials.texts(name) for each in trials.axes if each is not axis for name in each.parameters]
-    ties = [each for each in judge_settings(trials).tied if axis.x[each] == inwards]
+    mean = judge_settings(trials).contrast.mean
+    near = np.abs(mean - mean[row]) <= MATTERS * abs(float(mean[row]))
+    ties = [each for each in judge_settings(trials).tied if axis.x[each] == inwards and near[each]]
     return any(all(texts[each] == texts[row] for texts in others) for each in ties)
 
 

@@ -3,9 +3,11 @@
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from fedsim.common.arrays import Floats
@@ -22,9 +24,8 @@ from .made_trials import L1, LOSS, PACE, made_trials, noise, sound
 from .sweeps import SEPARATION
 from .test_sweep import plain
 
-PRIVACY = {"delta": 1e-5, "noise_multiplier": 1.0, "clip": 1.0, "stands_for": 100}
-
 OVER = {"cohort": 10, "over_select": 1.3}
+PRIVACY = {"delta": 1e-5, "noise_multiplier": 1.0, "clip": 1.0, "stands_for": 100}
 
 
 def measured(**changed: object) -> Trials:
@@ -41,13 +42,13 @@ def noisy(row: int, seed: int) -> dict[str, float]:
     return sound(row, seed) | {L1: 0.5 + 0.01 * row + 0.05 * noise(row, seed)}
 
 
-def decide(metric: str, *conditions: str) -> dict[str, Any]:
-    return {"decide": {"minimize": metric, "maximize": None, "subject_to": list(conditions)}}
-
-
 def by_surplus(times: float) -> Callable[[int, int], dict[str, float]]:
     rates = {"rounds.per_day": 200.0, "reports.wanted": 10.0, "reports.per_day": 2000.0 * times}
     return lambda row, seed: sound(row, seed) | rates
+
+
+def decide(metric: str, *conditions: str) -> dict[str, Any]:
+    return {"decide": {"minimize": metric, "maximize": None, "subject_to": list(conditions)}}
 
 
 def limit(check: str) -> dict[str, Any]:
@@ -79,12 +80,12 @@ FAULTS: dict[str, tuple[str, Grade, Trials, Trials]] = {
     "ties": ("seeds", Grade.CAUTION, made_trials(), made_trials(noisy)),
     "chance": ("chance", Grade.CAUTION, made_trials(), measured(sessions__count=1000.0)),
     "the end of the grid": ("edge", Grade.CAUTION, made_trials(), measured(participation__l1_uniform=[0.8, 0.6, 0.4])),
-    "theory": ("theory", Grade.CAUTION, made_trials(), measured(participation__l1_chain=[0.01, 0.2, 0.01])),
-    "a smaller copy": ("size", Grade.CAUTION, made_trials(), made_trials(privacy=PRIVACY)),
     "more than wanted": (
         *("surplus", Grade.CAUTION, made_trials(by_surplus(1), server=OVER)),
         made_trials(by_surplus(1.3), server=OVER),
     ),
+    "theory": ("theory", Grade.CAUTION, made_trials(), measured(participation__l1_chain=[0.01, 0.2, 0.01])),
+    "a smaller copy": ("size", Grade.CAUTION, made_trials(), made_trials(privacy=PRIVACY)),
     "pace has no price": (*("price", Grade.CAUTION, made_trials()), measured(updates__per_day=[960.0, 900.0, 930.0])),
 }
 
@@ -115,6 +116,24 @@ def test_exit_codes_follow_from_the_list() -> None:
 
 def test_a_sound_sweep_has_no_alarm() -> None:
     assert trials_answer(made_trials()).alarms == []
+
+
+@pytest.mark.parametrize(("falls", "axes"), [(2, ["R", "cohort", "pause"]), (0, ["R", "cohort"])])
+def test_the_edge_of_a_decision_is_named_for_each_axis(falls: float, axes: list[str]) -> None:
+    """Also for one of two values, but not where the next value inwards is as good."""
+    grid = list(product((0, 4, 8), (5, 10, 20), ("10m", "20m")))
+
+    def measure(row: int, seed: int) -> dict[str, float]:
+        late = falls * (grid[row][2] == "10m")
+        return sound(row, seed) | {LOSS: 50.0 - 5 * (row // 2) + late + 0.01 * noise(row, seed)}
+
+    made = made_trials(measure, values=range(len(grid)), **decide(LOSS))
+    parameters = (SEPARATION, "server.cohort", "server.pause")
+    columns = [pl.Series(name, values) for name, values in zip(parameters, zip(*grid, strict=True), strict=True)]
+    made = replace(made, parameters=parameters, settings=made.settings.select("setting").with_columns(columns))
+    edges = [each for each in checks_of_trials(made) if each.name == "edge"]
+    assert [each.text.partition("\N{NO-BREAK SPACE}")[0] for each in edges] == axes
+    assert all("is the largest value that was tried" in each.text for each in edges)
 
 
 def test_the_number_of_seeds_is_that_of_the_contrast() -> None:
@@ -170,6 +189,15 @@ def test_no_value_is_proposed_that_the_scenario_refuses() -> None:
     assert [each.state for each in checks_of_trials(made) if each.name == "edge"] == [Grade.CAUTION]
     (found,) = [each for each in checks_of_trials(cohorts) if each.name == "edge"]
     assert (found.state, found.text) == (Grade.OK, "Beyond the choice there are no further values.")
+
+
+@pytest.mark.parametrize(("key", "values", "less"), [("local_steps", [1, 2, 4], False), ("step_size", [1, 2, 4], True)])
+def test_smaller_values_of_what_is_tuned_are_those_that_there_are(key: str, values: list[int], less: bool) -> None:
+    path = f"learning.{key}"
+    made = made_trials(decide={"minimize": L1, "tune": {path: values}})
+    tuned = replace(made, settings=made.settings.with_columns(pl.Series(path, [1, 1, 1])), tuned=(path,))
+    texts = [each.text for each in checks_of_trials(tuned) if each.name == "edge" and each.state is Grade.CAUTION]
+    assert any(path in each for each in texts) == less
 
 
 def test_the_metric_that_the_scenario_asks_for_is_the_headline() -> None:
