@@ -3,17 +3,13 @@
 import math
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Exit, Option
 
 from fedsim.cli import options
 from fedsim.cli.sweep import show_answer, with_settings
 from fedsim.common.messages import complain, plain, say, say_json
-
-if TYPE_CHECKING:
-    from fedsim.pages.answer import Answer
-    from fedsim.trials.trials import Trials
 
 
 def decide_command(
@@ -35,11 +31,13 @@ def decide_command(
 ) -> None:
     """Choose among settings (`choose`) by `decide`, in stages that each answer; a second call does the rest."""
     from fedsim.common.files import write_text
+    from fedsim.common.instants import readable_time
     from fedsim.common.json_files import as_json as as_json_text
     from fedsim.common.json_files import finite
+    from fedsim.common.messages import folded
     from fedsim.common.progress import on_stderr
     from fedsim.pages.page import PAGE, write_answer
-    from fedsim.pages.trials import trials_answer
+    from fedsim.pages.trials import stage_in_words, trials_answer
     from fedsim.run.check import exit_code
     from fedsim.run.files import Provenance
     from fedsim.trials.decide import decide, default_decision_directory
@@ -53,16 +51,19 @@ def decide_command(
     provenance = Provenance(str(file), override or [], seed, permissions=scenario.permissions)
     shown, last = list[str](), dict[str, Any]()
 
-    def show(trials: Trials) -> None:
+    def show(trials: Trials, *, last_of_all: bool = False) -> None:
         answer = trials_answer(trials)
         if not (as_json or quiet or trials.stage in shown):
             shown.append(trials.stage)
-            complain(_heading(trials, time.monotonic() - began))
+            seconds = max(time.monotonic() - began, 1.0)
+            complain(folded(f"After {readable_time(seconds)}. {plain(stage_in_words(trials))}"))
             show_answer(answer, stages=True)
         page = write_answer(answer, directory / PAGE)
         data = {"directory": str(directory), "report": str(page), **with_settings(answer, trials)}
         write_text(directory / "decision.json", as_json_text(finite(data)))
-        last.update(trials=trials, answer=answer, data=data)
+        last.update(answer=answer, data=data)
+        if last_of_all and not as_json:
+            complain(f"The answer is that of the stage {trials.stage!r}.")
 
     try:
         with on_stderr(quiet=quiet) as progress:
@@ -80,31 +81,15 @@ def decide_command(
             )
     except KeyboardInterrupt:
         if answering_in(directory) is not None and (trials := Trials.read(directory)).metrics:
-            show(trials)
-            complain(_stands(trials))
+            show(trials, last_of_all=True)
         complain("interrupted: the same command does the rest")
         raise
     if not done.whole:
-        show(Trials.read(directory))
-    answer: Answer = last["answer"]
+        show(Trials.read(directory), last_of_all=True)
     if as_json:
         say_json(last["data"])
     else:
-        if not done.whole:
-            complain(_stands(last["trials"]))
-        complain(plain(answer.headline) if quiet else f"Report: {last['data']['report']}")
+        complain(plain(last["answer"].headline) if quiet else f"Report: {last['data']['report']}")
         say(str(directory))
-    if code := exit_code(answer.checks):
+    if code := exit_code(last["answer"].checks):
         raise Exit(code)
-
-
-def _heading(trials: "Trials", seconds: float) -> str:
-    from fedsim.common.instants import readable_time
-    from fedsim.common.messages import folded
-    from fedsim.pages.trials import stage_in_words
-
-    return folded(f"After {readable_time(max(seconds, 1.0))}. {plain(stage_in_words(trials))}")
-
-
-def _stands(trials: "Trials") -> str:
-    return f"The answer is that of the stage {trials.stage!r}."
