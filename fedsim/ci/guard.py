@@ -112,13 +112,13 @@ def guard(outcome: FileOutcome, permissions: Permissions, *, require: bool, base
 
 def _loosened(now: Scenario, then: Scenario, reference: str) -> Iterator[tuple[KeyPath, str]]:
     """Yield what an earlier form of a scenario demanded, and this one does not, with the path of what is there now."""
-    demanded = [each for each in then.expect if each.severity == "error"]
-    for old in demanded:
+    for old in [each for each in then.expect if each.severity == "error"]:
         metric = parse_condition(old.check).metric
         limits = {at: each for at, each in enumerate(now.expect) if parse_condition(each.check).metric == metric}
         if not any(_implies(new, old) for new in limits.values()):
-            beside = f", and there is {' and '.join(repr(each.check) for each in limits.values())}" if limits else ""
-            yield ("expect", *list(limits)[:1]), f"the limit {old.check!r} of {reference} no longer holds{beside}"
+            there = [f"{each.check!r} ({each.severity}, over: {each.over})" for each in limits.values()]
+            text = ", and there is ".join([f"the limit {old.check!r} of {reference} no longer holds", *there])
+            yield ("expect", *list(limits)[:1]), text
     if now.replicates < then.replicates:
         yield ("replicates",), f"replicates were {then.replicates} at {reference}, and are {now.replicates}"
     if then.drift is None:

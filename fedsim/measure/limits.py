@@ -77,7 +77,8 @@ def _names(scenario: Scenario) -> Iterator[str]:
     """Yield every name, those of groups last."""
     labels = _labels(scenario)
     labels["group"] = labels["group"] if len(labels["group"]) > 1 else []
-    labels |= {"zone": [], "hour": [f"{hour:02d}" for hour in range(24)], "tenth": [*map(str, range(1, 11))]}
+    labels |= {"zone": [], "class": [], "tenth": [*map(str, range(1, 11))]}
+    labels["hour"] = [f"{hour:02d}" for hour in range(24)]
     for name, _ in sorted(names(), key=lambda each: "GROUP" in each[0]):
         spelled = [name]
         for word in (each for each in labels if each.upper() in name):

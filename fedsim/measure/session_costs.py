@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
@@ -41,6 +42,12 @@ class Taken:
         self.of_device = np.zeros(len(population), dtype=np.int64)  # mJ
         self._running: Ints = np.empty(0, dtype=np.int64)  # when sessions end that ran at the last selection
         self._begun: pl.DataFrame | None = None  # of a round of which more may come; its uploads share the uplink
+
+    def by_class(self) -> Iterator[tuple[str, Bools]]:
+        """Yield the name of each class of devices, where there are several, and which devices (N,) are of it."""
+        places = np.unique(self._device[self._device >= 0])
+        for place in places.tolist() if len(places) > 1 else ():
+            yield DEVICE_CLASSES[place].name, self._device == place
 
     def add(self, part: pl.DataFrame) -> None:
         """Take the next participations, in order."""

@@ -33,6 +33,7 @@ FILES = {
     Path("scenarios/loose.yaml"): SMALL + "expect: [rounds.count > 0]\n",
 }
 HELD = "the limit {!r} of HEAD no longer holds".format
+MEAN = "'participation.gap.min >= 3' (error, over: mean)"
 AT_3, AT_60 = HELD("participation.gap.min >= 3"), HELD("rounds.count == 60")
 NARROW = HELD("0.05 < participation.l1_uniform <= 90%")
 
@@ -164,7 +165,7 @@ SABOTAGES: dict[str, tuple[Change, int, object, str]] = {
     "another metric limited": (swap("gap.min", "gap.mean"), 1, CASE, AT_3),
     "a metric without a name": (swap("gap.min", "gap.least"), 2, f"{CASE}:6:5", "unknown metric"),
     "a severity lowered": (severe("severity: warn"), 1, f"{CASE}:6:5", AT_3),
-    "a mean for every": (severe("over: mean"), 1, f"{CASE}:6:5", AT_3),
+    "a mean for every": (severe("over: mean"), 1, f"{CASE}:6:5", f"{AT_3}, and there is {MEAN}"),
     "no limits": (swap(EXPECT, ""), 1, CASE, AT_3),
     "an empty list": (swap(EXPECT, "expect: []\n"), 1, f"{CASE}:5:9", AT_3),
     "a second list": (swap(EXPECT, EXPECT + "expect: [rounds.count > 0]\n"), 2, f"{CASE}:10:1", "duplicate key"),

@@ -228,15 +228,23 @@ def test_metrics_of_groups(write: Write) -> None:
     assert metrics["group.wary.population.available_share.local.05"] == 1.0
 
 
-def test_fairness_of_reports_is_measured_of_clients_groups_and_zones(write: Write) -> None:
+def test_fairness_of_reports_is_measured_of_clients_groups_zones_and_classes(write: Write) -> None:
     """Each figure is counted again from the tables; who loses half of the reports is told, whoever is selected."""
     path = write(
         """\
         seed: 5
         stop: {rounds: 150}
         population:
-          - {name: steady, devices: 7, session: {train: 10s}}
-          - {name: slow, devices: 5, session: {train: {kind: exponential, mean: 90s}}, time_zone: Asia/Kolkata}
+          - name: steady
+            devices: 7
+            session: &work {model: 1MB, samples: 200, device: snapdragon-888, link: {down: 8Mbps, up: 8Mbps}}
+          - name: slow
+            devices: 5
+            session:
+              <<: *work
+              device: snapdragon-410
+              link: {down: {kind: lognormal, median: 1Mbps, sigma: 1}, up: 8Mbps}
+            time_zone: Asia/Kolkata
         server: {cohort: 3, deadline: 60s}
         """
     )
@@ -252,5 +260,8 @@ def test_fairness_of_reports_is_measured_of_clients_groups_and_zones(write: Writ
         assert run.metrics[f"group.{name}.below_half_fair_share"] == pytest.approx((own < fair / 2).mean())
     for zone, own in zip(("UTC", "Asia-Kolkata"), groups.values(), strict=True):
         assert run.metrics[f"zone.{zone}.below_half_fair_share"] == pytest.approx((own < fair / 2).mean())
+    for device, own in zip(("snapdragon-888", "snapdragon-410"), groups.values(), strict=True):
+        assert run.metrics[f"class.{device}.below_half_fair_share"] == pytest.approx((own < fair / 2).mean())
+        assert run.metrics[f"class.{device}.reported_ratio"] == pytest.approx(own.mean() / fair)
     limit = parse_condition("participation.worst_group_ratio >= 0.99")
     assert not limit.holds(run.metrics["participation.worst_group_ratio"])

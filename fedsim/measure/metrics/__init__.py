@@ -81,7 +81,7 @@ def describe(name: str) -> Metric | None:
 
 @cache
 def split(key: str) -> tuple[Metric | None, dict[str, str]]:
-    """Split the name of a fact into its metric and its dimensions: job, optimizer, group, zone, tenth, hour.
+    """Split the name of a fact into its metric and its dimensions: job, optimizer, group, zone, class, tenth, hour.
 
     None is returned in place of the metric where none that is built in has such a name.
     """

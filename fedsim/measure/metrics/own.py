@@ -96,6 +96,6 @@ def _complaint(candidate: OwnMetrics, taken: set[str]) -> str:
             return f"name, unit and meaning of {candidate.kind!r} must be text"
         if not _NAME.fullmatch(name) or len(name) > 300:
             return f"{has}: words of letters, digits, _ and - with dots between are wanted"
-        if name in taken or describe(name) is not None or name.startswith(("group.", "learning.", "zone.")):
+        if name in taken or describe(name) is not None or name.startswith(("group.", "learning.", "zone.", "class.")):
             return f"{has}, which belongs to another metric: choose another"
     return ""

@@ -205,7 +205,7 @@ class Promised:
 
 
 class Tenths:
-    """How often each tenth of the devices takes part, and each time zone, by selections and by reports."""
+    """How often each tenth of the devices takes part, each time zone and class, by selections and by reports."""
 
     metrics = described("""
         participation.by_availability.TENTH | | Participations per device of a tenth of the devices by available time (1: least, 10: most), over the average: 1 is even. # of: selections; needs: clients
@@ -216,6 +216,8 @@ class Tenths:
         participation.reported_by_weight.TENTH | | Like reported_by_speed, of a tenth of the devices by weight (1: heaviest, 10: lightest). # of: reports; needs: clients
         zone.ZONE.below_half_fair_share | share | Clients of a time zone with fewer than half as many reports that were taken as all clients have on average. # better: lower; of: reports; needs: clients
         zone.ZONE.reported_ratio | | Share of all reports over the share of the devices, of a time zone: 1 is even. # of: reports; needs: clients
+        class.CLASS.below_half_fair_share | share | Clients of a class of devices with fewer than half as many reports that were taken as all clients have on average. # better: lower; of: reports; needs: clients
+        class.CLASS.reported_ratio | | Share of all reports over the share of the devices, of a class of devices: 1 is even. # of: reports; needs: clients
         participation.reported_by_speed.TENTH | | Like by_speed, of the reports that were taken. # of: reports; needs: clients
         participation.reported_by_zone.most | | Like by_zone.most, of the reports that were taken. # of: reports; needs: clients
         participation.reported_by_zone.least | | Like by_zone.least, of the reports that were taken. # of: reports; needs: clients
@@ -230,6 +232,9 @@ class Tenths:
         for zone in zones if len(zones) > 1 and reported.any() else ():
             in_zone = reported[(run.clients["time_zone"] == zone).to_numpy()]
             metrics |= _below_half(f"zone.{metric_part(zone)}.", in_zone, reported)
+        for name, members in () if run.setting.taken is None or not reported.any() else run.setting.taken.by_class():
+            metrics |= _below_half(f"class.{name}.", reported[members], reported)
+            metrics[f"class.{name}.reported_ratio"] = float(reported[members].mean() / reported.mean())
         return metrics
 
 
