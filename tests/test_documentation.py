@@ -70,6 +70,14 @@ def test_there_are_at_most_30_000_words_and_700_in_the_first_page() -> None:
     assert words[Path("README.md")] <= 700
 
 
+def test_the_glossary_has_the_words_of_the_tutorial_and_at_most_forty() -> None:
+    entries = re.findall(r"^- \*\*(.+?)\*\*: ", Path("docs/glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    used = re.findall(r"(?<![*\w])\*([\w ]+)\*(?!\*)", Path("docs/tutorial.md").read_text(encoding="utf-8"))
+    assert {word for word in used if word != "italics"} <= {each for entry in entries for each in entry.split(", ")}
+    assert sorted(entries, key=str.lower) == entries
+    assert len(entries) <= 40
+
+
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[\w-]*)?\)|`((?:fedsim|tests|scenarios|benchmarks|docs)/[\w./-]+)`")
 PLACES = [*PAGES, *sorted(Path("benchmarks").glob("*.md")), *sorted(Path("reports").glob("*.md"))]
 PLACES += sorted(Path("examples").glob("*/README.md"))
