@@ -20,8 +20,6 @@ UNRECORDED = {
         for law in ("uniform", "oort", "power_of_choice", "loss_proportional", "refl")
         for r in (0, 20)
     ),
-    "clipping-none",
-    *(f"clipping-{training}-{clip}" for training in ("clip", "noise") for clip in (1.6, 0.8, 0.4, 0.2)),
     *(
         f"validation-{name}"
         for name in ("one-zone", "papaya-buffer", "papaya-rounds", "us-phones", "us-phones-plugged")
