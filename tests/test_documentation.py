@@ -74,8 +74,7 @@ def test_the_glossary_has_the_words_of_the_tutorial_and_at_most_forty() -> None:
     entries = re.findall(r"^- \*\*(.+?)\*\*: ", Path("docs/glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
     used = re.findall(r"(?<![*\w])\*([\w ]+)\*(?!\*)", Path("docs/tutorial.md").read_text(encoding="utf-8"))
     assert {word for word in used if word != "italics"} <= {each for entry in entries for each in entry.split(", ")}
-    assert sorted(entries, key=str.lower) == entries
-    assert len(entries) <= 40
+    assert sorted(entries, key=str.lower) == entries[:40]
 
 
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[\w-]*)?\)|`((?:fedsim|tests|scenarios|benchmarks|docs)/[\w./-]+)`")
@@ -97,8 +96,7 @@ def in_this_process(command: str, folder: Path) -> tuple[int, str]:
     """Call fedsim here; leave other programs, and what a shell does beyond splitting words, to a shell."""
     words = shlex.split(command)
     if words[0] != "fedsim" or set("|&;<>$`").intersection(command):
-        code, seen = consoles.in_a_shell(command, folder)
-        return code, seen
+        return consoles.in_a_shell(command, folder)
     done = command_line.fedsim(*words[1:], cwd=folder)
     return done.returncode, done.seen
 
@@ -148,9 +146,8 @@ NAMED = re.compile(r"`(fedsim (?:-\w|--?[a-z]|[a-z])[^`]*)`")
 def test_commands_can_be_typed_in_every_shell(page: Path) -> None:
     """What zsh would take for a pattern of names of files is quoted."""
     text = page.read_text(encoding="utf-8")
-    typed = re.findall(r"^(?:\$ | {4}(?=fedsim|pip))(.+)", text, re.MULTILINE)
-    typed += re.findall(r"`(fedsim [^`]*--set [^`]*)`", text)
-    bare = [re.sub(r"'[^']*'|\"[^\"]*\"", "", command) for command in typed]
+    typed = re.findall(r"^(?:\$ | {4}(?=fedsim|pip))(.+)|`(fedsim [^`]*--set [^`]*)`", text, re.MULTILINE)
+    bare = [re.sub(r"'[^']*'|\"[^\"]*\"", "", "".join(command)) for command in typed]
     assert [each for each in bare if re.search(r"[*?{]|=\[", each)] == []
 
 
