@@ -24,6 +24,7 @@ from fedsim.measure import facts, shares
 from fedsim.measure.metrics import listed
 from fedsim.privacy import independence
 from fedsim.run import files
+from fedsim.run.check import CHECKED
 from fedsim.scenario import Scenario
 from fedsim.scenario.roles import registry_of
 from fedsim.scenario.schema import EXTENDS
@@ -170,7 +171,7 @@ class Keys:
                 word = {*each.get("enum", ())} <= kinds if "enum" in each else each.get("minLength") == 1
                 if (not self.groups(each) and not (kinds and word)) or each.get("type") in {"array", "object"}:
                     yield from self._types(each)
-            yield from (self.link(each) for each in groups)
+            yield from (self.link(each, one_of_several=len(groups) > 1) for each in groups)
         elif "$ref" in part:
             groups = self.groups(part)
             yield from (self.link(each) for each in groups) if groups else self._types(self.models[part["$ref"][8:]])
@@ -188,13 +189,15 @@ class Keys:
         elif part.get("type") != "null":
             yield _plain(part)
 
-    def link(self, group: tuple[str, ...]) -> str:
-        """Return a link to a section."""
+    def link(self, group: tuple[str, ...], *, one_of_several: bool = False) -> str:
+        """Return a link to a section; with what tells it from the others that can stand there."""
         single = self.models[group[0]]
         if len(group) == 1 and group[0] in {"Component", "OwnDrawn", "OptimizerChoice"}:
             return "your own"
         name = self.title(group)
         short = "kind" if name.startswith("Kinds of ") else "mapping"
+        if one_of_several and (more := re.search(r" with `(.+)`$| \((.+)\)$", name)):
+            short = f"{short}, {more[1] or more[2]}"
         return f"[{short}](#{anchor(name)})" if single else short
 
 
@@ -385,6 +388,8 @@ def metrics() -> str:
         families.setdefault(each.name.partition(".")[0], []).append((f"`{each.name}`", each.unit, words(each.meaning)))
     for family, rows in families.items():
         parts += [f"## {family}", table(("metric", "unit", "meaning"), rows)]
+    parts += ["## Checks", "What `caution, NAME: ...` in a summary means, and the chips of a page."]
+    parts += [table(("check", "where it does not hold"), [(f"`{name}`", text) for name, text in CHECKED.items()])]
     return "\n\n".join(parts)
 
 
@@ -461,8 +466,10 @@ def commands() -> str:
             )
             if "--help" not in shown:
                 metavar = f" {each.metavar}" if each.param_type_name == "option" and each.metavar else ""
-                rows.append((f"`{', '.join(shown)}{metavar}`", words(getattr(each, "help", ""))))
-        parts += [table(("argument or option", "meaning"), rows)] * bool(rows)
+                default = each.opts[0] if each.default is True else each.default or ""
+                default = "required" if each.required else f"`{default}`" * bool(default)
+                rows.append((f"`{', '.join(shown)}{metavar}`", default, words(getattr(each, "help", ""))))
+        parts += [table(("argument or option", "default", "meaning"), rows)] * bool(rows)
     return "\n\n".join(parts)
 
 

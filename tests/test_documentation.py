@@ -62,10 +62,19 @@ def test_public_docstrings_have_all_parameters_what_is_raised_and_an_example_tha
     assert found.examples
 
 
-def test_there_are_at_most_30_000_words() -> None:
+def test_there_are_at_most_30_000_words_and_700_in_the_first_page() -> None:
     """What lies between blanks and has a letter or a digit is a word, in tables and examples too."""
     pages = [page for page in PAGES if page.parent.name != "reference"]
-    assert sum(bool(re.search(r"\w", word)) for page in pages for word in page.read_text("utf-8").split()) <= 30_000
+    words = {page: sum(bool(re.search(r"\w", word)) for word in page.read_text("utf-8").split()) for page in pages}
+    assert sum(words.values()) <= 30_000
+    assert words[Path("README.md")] <= 700
+
+
+def test_the_glossary_has_the_words_of_the_tutorial_and_at_most_forty() -> None:
+    entries = re.findall(r"^- \*\*(.+?)\*\*: ", Path("docs/glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    used = re.findall(r"(?<![*\w])\*([\w ]+)\*(?!\*)", Path("docs/tutorial.md").read_text(encoding="utf-8"))
+    assert {word for word in used if word != "italics"} <= {each for entry in entries for each in entry.split(", ")}
+    assert sorted(entries, key=str.lower) == entries[:40]
 
 
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[\w-]*)?\)|`((?:fedsim|tests|scenarios|benchmarks|docs)/[\w./-]+)`")
@@ -87,8 +96,7 @@ def in_this_process(command: str, folder: Path) -> tuple[int, str]:
     """Call fedsim here; leave other programs, and what a shell does beyond splitting words, to a shell."""
     words = shlex.split(command)
     if words[0] != "fedsim" or set("|&;<>$`").intersection(command):
-        code, seen = consoles.in_a_shell(command, folder)
-        return code, seen
+        return consoles.in_a_shell(command, folder)
     done = command_line.fedsim(*words[1:], cwd=folder)
     return done.returncode, done.seen
 
@@ -132,6 +140,15 @@ def test_commands(
 
 
 NAMED = re.compile(r"`(fedsim (?:-\w|--?[a-z]|[a-z])[^`]*)`")
+
+
+@pytest.mark.parametrize("page", PLACES, ids=str)
+def test_commands_can_be_typed_in_every_shell(page: Path) -> None:
+    """What zsh would take for a pattern of names of files is quoted."""
+    text = page.read_text(encoding="utf-8")
+    typed = re.findall(r"^(?:\$ | {4}(?=fedsim|pip))(.+)|`(fedsim [^`]*--set [^`]*)`", text, re.MULTILINE)
+    bare = [re.sub(r"'[^']*'|\"[^\"]*\"", "", "".join(command)) for command in typed]
+    assert [each for each in bare if re.search(r"[*?{]|=\[", each)] == []
 
 
 def test_a_page_without_a_console_names_commands_and_options_that_are_there() -> None:

@@ -20,12 +20,6 @@ UNRECORDED = {
         for law in ("uniform", "oort", "power_of_choice", "loss_proportional", "refl")
         for r in (0, 20)
     ),
-    *("clipping-none", "time-zones", "time-zones-small-steps", "per-client-separation", "drop-outs"),
-    *(f"clipping-{training}-{clip}" for training in ("clip", "noise") for clip in (1.6, 0.8, 0.4, 0.2)),
-    *(
-        f"validation-{name}"
-        for name in ("one-zone", "papaya-buffer", "papaya-rounds", "us-phones", "us-phones-plugged")
-    ),
     *(f"scaling-{scale}" for scale in ("1", "1/10", "1/100", "1/100, R too")),
 }
 """Stored what-ifs that were measured before results said what made them."""

@@ -29,7 +29,7 @@ ScenarioPath = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    Option("--set", metavar="PATH=VALUE", help="Override a key, e.g. population.*.separation=8; repeatable."),
+    Option("--set", metavar="PATH=VALUE", help="Override a key, e.g. 'population.*.separation=8'; repeatable."),
 ]
 Seed = Annotated[int | None, Option(help="Override the seed.")]
 SeparationOption = Annotated[

@@ -18,7 +18,7 @@ class Grade(StrEnum):
 class Check:
     """One reason to trust a result or not, and what became of it."""
 
-    name: str  # of the list of checks: ``settled``
+    name: str  # of the list of checks: ``converged``
     state: Grade
     text: str  # what is so, in a sentence
     of: str = ""  # the optimizer, group, job or setting that it is about; empty where it is about the whole

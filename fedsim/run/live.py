@@ -122,7 +122,7 @@ class LiveFleet:
         return self._rounds[-1] if self._rounds else None
 
     def _catch_up(self, feedback: pl.DataFrame) -> None:
-        if missing := [name for name in _SCHEMA if name not in feedback.columns]:
+        if missing := [name for name in _SCHEMA if name not in getattr(feedback, "columns", ())]:
             raise RunError(
                 f"feedback has no column {missing[0]!r}: it must be the table `feedback` of an earlier fleet"
             )

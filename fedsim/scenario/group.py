@@ -27,9 +27,9 @@ class Group(SparseModel):
     separation: RoundsSource = Field(default=0, validate_default=True)
     """R_i: rounds between two participations; round t, then t + 1 + R_i at the earliest."""
     cooldown: ClientTimeSource = Field(default="0s", validate_default=True)
-    """Wall-clock time before a client may take part again, beside the separation."""
+    """Time by the clock, such as ``1d``, before a client may take part again, beside the separation."""
     participations: Participations | None = None
-    """How often each may take part; as often as it is selected, where this is not given."""
+    """A cap on how often each may take part, or report; none, where this is not given."""
     joins: ClientTimeSource | None = None
     """When each device joins, after the run's beginning, as by the roll-out of an app: a law such as roll_out. All are
     there from the beginning, where this is not given."""

@@ -32,23 +32,23 @@ class AdaptiveClip(Model):
 
 
 class Privacy(SparseModel):
-    """A matrix mechanism, its noise, and at which delta epsilon is told; the unit of privacy is one client."""
+    """What each client is promised, and the noise that keeps it; ``epsilon`` or ``noise_multiplier`` is needed."""
 
     unwritten = frozenset({"stands_for"})
 
     mechanism: Annotated[Component, Named("privacy mechanism")] = Field(default="banded", validate_default=True)
     """How the noise of the rounds is correlated."""
     noise_multiplier: Annotated[float, Field(ge=1e-6, le=1e6)] | None = None
-    """Standard deviation of the noise over clip norm and sensitivity; this or epsilon."""
+    """Standard deviation of the noise over clip norm and sensitivity; instead of ``epsilon``."""
     epsilon: Annotated[float, Field(ge=1e-3, le=1e3)] | None = None
-    """What is to be promised; the noise multiplier is the smallest that does."""
+    """What is promised, at ``delta``; the noise multiplier is the smallest that keeps it."""
     stands_for: Annotated[float, Field(ge=1, le=1e9)] | None = None
     """How many times as large the federation is that this one stands for (`plan --scale`): epsilon is that one's, and
     training has so many times less noise, as much in the mean of a round as there."""
     delta: Annotated[float, Field(ge=1e-100, lt=1)]
-    """At which delta; less than one over the number of clients, or it promises little."""
+    """The delta at which epsilon holds; less than one over the number of clients, or it promises little."""
     clip: Positive | None = None
-    """Norm to which each update is clipped; with it the noise is told in its units too."""
+    """Norm to which each update is clipped; with it the noise is stated in its units too."""
     adaptive_clip: AdaptiveClip | None = None
     """How the clip changes from round to round; not at all where it is not given."""
     amplification: Literal["none", "sampling"] = "none"

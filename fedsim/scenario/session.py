@@ -43,5 +43,5 @@ class Participations(Model):
     """How often a client may take part."""
 
     most: RoundsSource
-    """A client that has taken part so often is out for good; 1 or more. What counts is what starts a cool-down: being
-    selected, or a report that was taken."""
+    """The cap: a client that has taken part so often is out for good; 1 or more. Selections count or, with
+    ``cooldown_from: reported`` of the server, reports that were taken."""

@@ -140,7 +140,7 @@ class ByDeadline(Choice):
 
 
 class ListedRounds(Listed[Rounds]):
-    """One number of rounds for each client of the group, in order."""
+    """One whole number for each client of the group, in order."""
 
 
 class RoundsPart(Part[Annotated[BuiltIn | OwnDrawn, Kinds(short_source, Rounds, "law", ROUNDS, of_one=True)]]):

@@ -146,10 +146,10 @@ class Expectation(Model):
     """A limit on a named metric."""
 
     check: Annotated[str, Field(min_length=1, max_length=1000)]
-    """Such as ``participation.l1_chain < 0.05``, ``rounds.duration.p95 <= 6m``, ``rounds.shortage_share <= 10%`` or
+    """Such as ``group.NAME.reported_ratio >= 0.8``, ``rounds.duration.p95 <= 6m``, ``rounds.shortage_share <= 10%`` or
     ``0.4 <= participation.l1_uniform <= 0.5``; `fedsim metrics` lists the names."""
     severity: Literal["error", "warn"] = "error"
-    """error: a run that misses the limit fails; warn: it is only told."""
+    """error: a run that misses the limit fails; warn: it is only shown."""
     why: Annotated[str, Field(max_length=1000)] = ""
     """The reason for the limit, shown when it is missed."""
     over: Literal["every", "mean", "p95"] = "every"

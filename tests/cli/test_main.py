@@ -222,6 +222,7 @@ def test_init_writes_what_run_takes(tmp_path: Path, template: str) -> None:
 def test_init_offers_every_template_and_phones_first(tmp_path: Path) -> None:
     there = {file.stem for file in Path("fedsim/scenario/starters").glob("*.yaml")}
     assert set(get_args(Template)) == there
+    assert {*re.findall(r"(\w+):\s", fedsim("init", "--help").stdout)} >= there
     fedsim("init", tmp_path / "one.yaml")
     assert "availability: habits" in (tmp_path / "one.yaml").read_text()
     (tmp_path / "two.csv").write_text("mine")

@@ -1,7 +1,7 @@
 """A fleet that is stepped: the log of a run, what each round shows, feedback and its mistakes, and going on."""
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -200,6 +200,8 @@ def test_mistakes_in_feedback_are_told() -> None:
         next(fleet)
     with pytest.raises(RunError, match="feedback has no column 'client'"):
         fedsim.live(made(), feedback=feedback.drop("client"))
+    with pytest.raises(RunError, match="feedback has no column 'round'"):
+        fedsim.live(made(), feedback=cast("Any", "losses"))
     with pytest.raises(RunError, match="feedback is of another run: other clients reported in its round 0"):
         fedsim.live(made("refl"), feedback=feedback)
     with pytest.raises(RunError, match="feedback is of another run: it has round 70, and the run has none"):

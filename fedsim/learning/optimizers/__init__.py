@@ -1,7 +1,7 @@
 """Federated optimizers: the protocol in `optimizer`, then one module for each, with its equation on top.
 
-To add one, write the class in a module of its own and name it in `OPTIMIZERS`; its fields are its options. What each
-does over a buffered log, and how many models server and clients keep, stands in docs/learning.md.
+To add one, write the class in a module of its own and name it in `OPTIMIZERS`; its fields are its options. Its source
+is cited by `fedsim.run.citation`. What all do over a buffered log stands in docs/learning.md.
 """
 
 from typing import Final

@@ -92,7 +92,7 @@ class Amplified:
 
 @dataclass(frozen=True)
 class AmplifiedFedAvg(Amplified):
-    """Amplified FedAvg; options as in `Amplified`."""
+    """Amplified FedAvg. Its state is the interval, and the model at its beginning."""
 
     def init(self, _clients: int, _dimension: int) -> CurrentInterval:
         return CurrentInterval()
@@ -135,7 +135,7 @@ class IntervalControls(Controls):
 
 @dataclass(frozen=True)
 class AmplifiedScaffold(Amplified, RemembersParticipants):
-    """Amplified SCAFFOLD; options as in `Amplified`."""
+    """Amplified SCAFFOLD. Its state is the interval with its model, the controls, and sums of gradients."""
 
     footprint: ClassVar[Footprint] = Footprint(server=2, client=2, sent=2)
     tables: ClassVar[int] = 2

@@ -69,7 +69,7 @@ class Discounted:
 
 @dataclass(frozen=True)
 class FedBuff(Stateless, Discounted, PlainSteps[None]):
-    """FedBuff; options as in `Discounted`."""
+    """FedBuff, which has no state."""
 
     def apply(self, state: None, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[None, Floats]:
         weights, divisor = self.discounts(cohort.staleness)
@@ -81,7 +81,7 @@ class FedBuff(Stateless, Discounted, PlainSteps[None]):
 
 @dataclass(frozen=True)
 class DebiasedFedBuff(Discounted, PlainSteps[ParticipationCounts]):
-    """Debiased FedBuff. Its state is m_i and M; further options as in `Discounted`."""
+    """Debiased FedBuff. Its state is m_i and M."""
 
     count: Literal["discounted", "reports"] = "discounted"
     """What lambda_i counts: `discounted` reports, which removes the discount's bias too, or `reports`."""

@@ -141,7 +141,7 @@ def _check_options(options: Mapping[str, object]) -> Findings:
 class TorchModule(ChosenData):
     """Clients that train a PyTorch module.
 
-    Further options as in `ChosenData`; the data seed draws the initial parameters too.
+    The data seed draws the initial parameters too.
 
     Raises a `LearningError` if something cannot be found or built, or the module has layers whose output depends on
     more than parameters and samples: batch normalisation, dropout.
