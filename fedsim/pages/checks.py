@@ -25,11 +25,12 @@ from fedsim.pages.commands import longer as longer_by
 from fedsim.pages.expectations import verdict
 from fedsim.pages.methods import (
     FEWEST,
+    JUMPS,
     compare_losses,
     compared_with,
     converged,
-    daily_swing,
     initial_loss,
+    jumps,
     late_losses,
     made_worse,
     optimizer_figures,
@@ -37,7 +38,8 @@ from fedsim.pages.methods import (
     references,
     same_training,
 )
-from fedsim.pages.trial_checks import COVERED, LOWER_STEP, NAMED, settled_losses, theory_check
+from fedsim.pages.tables import COVERED
+from fedsim.pages.trial_checks import LOWER_STEP, NAMED, settled_losses, theory_check
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks, why_nothing
 from fedsim.run.check import LENGTH, SEEDS, STEP, Check, Grade
@@ -55,7 +57,6 @@ LOWER_COHORT = "Lower the separation or the cohort, or let rounds go on with few
 SEE_SESSIONS = "See how sessions ended, and why no report was taken."
 _TO_TEST = "Run longer, to test participation for bias."
 _WAITING = 0.1  # of the time that rounds wait for clients, from which on separations are not made longer
-_JUMPS = 0.1  # of what training gained, from which on the spread of a loss shows that steps are too large
 _FILLED = 0.9  # of the rounds, this share should close with the reports they wanted
 
 
@@ -315,12 +316,11 @@ def settled(run: Run) -> Iterator[Check]:
 def steps(run: Run) -> Iterator[Check]:
     """Whether steps are small enough for losses to come to rest: how they jump, compared with what training gained."""
     for name, loss in optimizer_figures(run, "loss").items():
-        late, gained = late_losses(run, name)[0]["loss"].to_numpy(), initial_loss(run, name) - loss
-        if gained > 0 and len(late) > 1 and late.std() > _JUMPS * gained and daily_swing(run, name) is None:
-            state = Grade.BAD if late.std() > 2 * _JUMPS * gained else Grade.CAUTION
-            ends = f"{number(late.min(), 3)} and {number(late.max(), 3)}"
-            text = f"Steps are too large: over its last half the loss of “{name}” jumps between {ends}, and training "
-            text += f"gained no more than {number(gained, 3)}."
+        if (by := jumps(run, name)) > JUMPS:
+            late, state = late_losses(run, name)[0]["loss"], Grade.BAD if by > 2 * JUMPS else Grade.CAUTION
+            ends = f"{number(late.min(), 3)} and {number(late.max(), 3)}"  # type: ignore[arg-type]
+            text = f"Steps are too large: over its last half the loss of “{name}” jumps between {ends}, and its mean "
+            text += f"there is {number(initial_loss(run, name) - loss, 3)} below that of the first model."
             yield Check("steps", state, text, name, (_loss(name), "learning"), **_lower_step(run, name))
             return
 

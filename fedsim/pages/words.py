@@ -13,7 +13,17 @@ from fedsim.common.instants import DAY_S
 from fedsim.measure.metrics import split
 from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
 from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, one_round
-from fedsim.pages.methods import Ending, daily_swing, endings, optimizer_figures, optimizers, references, same_training
+from fedsim.pages.methods import (
+    Ending,
+    daily_swing,
+    debiased_pairs,
+    endings,
+    endings_beside,
+    optimizer_figures,
+    optimizers,
+    references,
+    same_training,
+)
 from fedsim.pages.metric_wording import wording_of
 from fedsim.run.run import Run
 
@@ -232,21 +242,43 @@ def losses(run: Run) -> Sentence | None:
         clauses, beside = [f"“{other}” has the lowest loss ({last})"], "it"
     ways = dict[tuple[str, bool], list[Ending]]()
     for each in ends:
-        judged = f"not tested: {each.why}" if each.look is None else "" if each.look.significant else "not significant"
-        ways.setdefault((judged, each.apart > 0), []).append(each)
+        ways.setdefault((each.judged, each.apart > 0), []).append(each)
     alike = len({judged for judged, _ in ways}) == 1
     for (judged, above), some in ways.items():
-        says = ", significantly" if not judged else "" if alike else f" ({judged})"
+        says = ", significantly" if judged == "significant" else "" if alike else f" ({judged})"
         clauses.append(f"{_end(some)} {'above' if above else 'below'} {beside}{says}")
         beside = "it"
-    end = f"; {judged}" if alike and judged else ""
-    return Sentence(f"{capitalized('; '.join(clauses))}{end}.", MODEL, facts)
+    end = f"; {judged}" if alike and judged != "significant" else ""
+    text = f"{capitalized('; '.join(clauses))}{end}."
+    if other not in references(optimizers(run)) and alike and not end:
+        text += f" Of these methods, use “{other}” here."
+    return Sentence(text, MODEL, facts)
+
+
+def debiasing(run: Run) -> Iterator[Sentence]:
+    """Say of each debiased method whether it helps, by the loss and by the distance of the mean model."""
+    far = optimizer_figures(run, "bias")
+    for name, plain in [] if same_training(run) else [*debiased_pairs(run).items()][:_NAMED]:
+        (end,) = endings_beside(run, plain, [name])
+        tested = end.look is not None and end.look.significant
+        finding = "Debiasing has not lowered the loss" if end.apart > 0 else "Whether debiasing helps is not clear"
+        finding = f"Debiasing {'hurts' if end.apart > 0 else 'helps'} here" if tested else finding
+        side = "above" if end.apart > 0 else "below"
+        text = f"{finding}: “{name}” ends {number(abs(end.apart), 3)} {side} “{plain}” ({end.judged})"
+        keys = tuple(map(_loss, (name, plain)))
+        if {name, plain} <= {*far} and far[name] != far[plain]:
+            nearer = far[name] < far[plain]
+            text += f", {'and' if nearer == (end.apart < 0) else 'although'} its mean model over the last half is "
+            text += f"{'nearer' if nearer else 'further from'} the optimum ({number(far[name])} away, not "
+            text += f"{number(far[plain])})"
+            keys += tuple(f"learning.{each}.bias" for each in (name, plain))
+        yield Sentence(f"{text}.", MODEL, keys)
 
 
 def _end(some: Sequence[Ending]) -> str:
     """Say how far from another the losses of some optimizers end, which are in order."""
     apart = [number(abs(each.apart), 3) for each in some]
-    if len(some) < 5:
+    if len(some) < 3:
         ways = [f"“{each.name}” {'ends ' * (each is some[0])}{by}" for each, by in zip(some, apart, strict=True)]
         return listing(ways)
     ends = dict.fromkeys(sorted((apart[0], apart[-1]), key=float))
@@ -430,7 +462,7 @@ def sentences(run: Run) -> Iterator[Sentence]:
     by_question: dict[str, list[Sentence | None]] = {
         WHAT: [how_often(run), staleness(run)],
         BIAS: [how_even(run, bias), groups, trend(bias), *map(contrast, widest), long_run(run)],
-        MODEL: [losses(run), swing(run), losses_by_group(run), noise_cost(run)],
+        MODEL: [losses(run), *debiasing(run), swing(run), losses_by_group(run), noise_cost(run)],
         COST: [costs(run), waiting(run)],
     }
     if one_round(run):

@@ -15,7 +15,7 @@ from fedsim.measure.verdict import Look
 from fedsim.pages.checks import checks_of
 from fedsim.pages.methods import compare_losses
 from fedsim.pages.run import run_answer
-from fedsim.pages.words import losses, swing
+from fedsim.pages.words import debiasing, losses, swing
 from fedsim.run.check import Grade
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
@@ -173,7 +173,7 @@ def test_a_loss_that_swings_with_the_hour_is_said_to(run: Run, wave: float) -> N
 def test_without_a_reference_the_lowest_loss_is_compared_with(run: Run) -> None:
     text = words(trained(run, {"a": 5.4, "b": 5.0}))
     assert text.startswith("“b” has the lowest loss (")
-    assert re.search(r"\); “a” ends 0\.[34]\d* above it, significantly\.$", text)
+    assert re.search(r"\); “a” ends 0\.[34]\d* above it, significantly\. Of these methods, use “b” here\.$", text)
 
 
 def test_privacy_noise_is_no_bias(run: Run) -> None:
@@ -187,6 +187,29 @@ def test_privacy_noise_is_no_bias(run: Run) -> None:
 def test_too_few_evaluations_are_not_tested(run: Run) -> None:
     text = words(trained(run, {"a": 5.4, "a_uniform": 5.0}, noise=0.0, every=20))
     assert text == "“a” ends 0.4 above unbiased training (loss 5); not tested: there are too few evaluations."
+
+
+@pytest.mark.parametrize(
+    ("loss", "far", "first", "last"),
+    [
+        (4.6, (0.1, 0.3), "Debiasing helps here: ", "and its mean model over the last half is nearer the optimum ("),
+        (5.4, (0.3, 0.1), "Debiasing hurts here: ", "and its mean model over the last half is further from "),
+        (5.4, (0.1, 0.3), "Debiasing hurts here: ", "although its mean model over the last half is nearer "),
+        (5.001, (), "Debiasing has not lowered the loss: ", "above “fedavg” (not significant)."),
+        (4.99, (), "Whether debiasing helps is not clear: ", "below “fedavg” (not significant)."),
+    ],
+)
+def test_whether_debiasing_helps_is_said(run: Run, loss: float, far: tuple[float, ...], first: str, last: str) -> None:
+    """By the loss and its test, and by the distance of the mean model where that is known, the same or another way."""
+    names = ("debiased_fedavg", "fedavg")
+    given = trained(run, dict(zip(names, (loss, 5.0), strict=True)), noise=0.002 if far else 0.05, seed=8)
+    known = {f"learning.{name}.bias": each for name, each in zip(names, far, strict=False)}
+    assert run.scenario.learning is not None
+    learning = run.scenario.learning.model_copy(update={"optimizers": [OptimizerChoice(kind=kind) for kind in names]})
+    scenario = given.scenario.model_copy(update={"learning": learning})
+    (sentence,) = debiasing(changed(given, scenario=scenario, metrics={**given.metrics, **known}))
+    assert sentence.text.startswith(first)
+    assert last in sentence.text
 
 
 @pytest.mark.parametrize(

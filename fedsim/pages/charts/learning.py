@@ -56,13 +56,19 @@ def training_chart(run: Run, column: str = "loss") -> Chart | None:
         cut = any(key.endswith(".diverged_round") for key in run.known)
         until = f"Lines end before they reach {count(round(FURTHER))} times their first value." if cut else ""
         return _chart("loss", shown, "loss", notes, finding=until)
-    foreseen = [(each, run.known.get(f"learning.{each.name}.bias_predicted", 0.0)) for each in shown]
-    levels = [(each, level) for each, level in foreseen if level > 1e-9]
-    if levels:
-        ways = listing([f"{number(level, 3)} for “{each.name}”" for each, level in levels])
-        notes = [f"Dotted: where theory says that the mean model ends, {ways}; noise keeps each model away.", *notes]
-    rules = [Rule("" if at else "predicted", level, color=each.color) for at, (each, level) in enumerate(levels)]
-    return _chart("optimum", shown, "distance from the optimum", notes, rules)
+    ends = [(each, run.known.get(f"learning.{each.name}.bias", np.nan)) for each in shown]
+    ends = [(each, end) for each, end in ends if np.isfinite(end)]
+    finding, rules = (
+        "",
+        [Rule("mean model" if not at else "", end, color=of.color) for at, (of, end) in enumerate(ends)],
+    )
+    if ends:
+        ways = listing([f"{number(end, 3)} for “{each.name}”" for each, end in ends])
+        finding = (
+            "Lines: the model of each round. Dotted: the mean model over the last half, without the noise of rounds."
+        )
+        notes = [f"Distance of the mean model from the optimum: {ways}.", *notes]
+    return _chart("optimum", shown, "distance from the optimum", notes, rules, finding)
 
 
 def loss_chart(runs: Mapping[str, Run]) -> Chart | None:
