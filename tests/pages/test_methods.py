@@ -12,10 +12,12 @@ import pytest
 
 from fedsim import Scenario, simulate
 from fedsim.measure.verdict import Look
+from fedsim.pages.bias import bias_of
+from fedsim.pages.charts.learning import loss_charts
 from fedsim.pages.checks import checks_of
 from fedsim.pages.methods import compare_losses
 from fedsim.pages.run import run_answer
-from fedsim.pages.words import debiasing, losses, swing
+from fedsim.pages.words import debiasing, losses, measured, share, strongest, swing
 from fedsim.run.check import Grade
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
@@ -152,6 +154,28 @@ def test_each_loss_stands_on_its_side(run: Run) -> None:
     )
 
 
+@pytest.mark.parametrize(("end", "names"), [(5.02, ["loss", "loss-whole"]), (5.5, ["loss"])])
+def test_losses_that_lie_on_each_other_are_shown_above_the_reference(run: Run, end: float, names: list[str]) -> None:
+    charts = [chart for chart in loss_charts(trained(run, {"a": end, "a_uniform": 5.0})) if chart is not None]
+    assert [chart.name for chart in charts] == names
+    assert [chart.aside for chart in charts] == [False, True][: len(names)]
+    assert (charts[0].title == "Loss above unbiased training") == (len(names) > 1)
+
+
+def test_what_is_not_significant_is_followed_by_what_is_most(run: Run) -> None:
+    """A headline that asks for a group within chance goes on with the widest significant contrast."""
+    parts = bias_of(run).parts
+    same = next(each for each in parts if each.key and each.tested and not each.significant)
+    most = next(each for each in parts if each.key and each.significant)
+    widest = strongest(bias_of(run))
+    assert widest is not None
+    text, plain = measured(run, same.key), measured(run, most.key)
+    assert text is not None
+    assert plain is not None
+    assert text.text == f"{share(same).text} {widest.text}"
+    assert plain.text == share(most).text
+
+
 @pytest.mark.parametrize("wave", [0.4, 0.0])
 def test_a_loss_that_swings_with_the_hour_is_said_to(run: Run, wave: float) -> None:
     """Two methods alike, of which one swings about the mean of both: over whole days they do not differ."""
@@ -227,7 +251,7 @@ def test_whether_debiasing_helps_is_said(run: Run, loss: float, far: tuple[float
 def test_debiasing_is_advised_only_where_it_may_help(
     run: Run, kinds: tuple[str, ...], ends: Mapping[str, float], debias: bool
 ) -> None:
-    given = trained(run, ends) if ends else changed(run, learning=None)
+    given = trained(run, ends) if ends else changed(run, learning=None, convergence=None)
     assert run.scenario.learning is not None
     choices = [OptimizerChoice(kind=kind) for kind in kinds]
     learning = run.scenario.learning.model_copy(update={"optimizers": choices}) if kinds else None
