@@ -30,15 +30,16 @@ def backtest_answer(name: str, setup: str, judged: Sequence[Figure]) -> Answer:
     right = [what for what, some in parts.items() if some and all(each.within for each in some)]
     wrong = {what: [each for each in some if not each.within] for what, some in parts.items()}
     ways = [f"{what} ({len(some)} of {count(len(parts[what]), 'figure')} off)" for what, some in wrong.items() if some]
-    text = f"As in the log: {listing(right)}" if right else "Nothing is as in the log"
-    text += f". Not as in the log: {listing(ways)}." if ways else "."
+    text = f"Yes: {listing(right)}" if right else "No: nothing is as in the log"
+    text += f". No: {listing(ways)}." if ways and right else "."
     state = Grade.CAUTION if off else Grade.OK
+    use = f"Trust the scenario for {listing(right)}" if right else "Trust the scenario for nothing that was compared"
+    use += f", and not for {listing([what for what, some in wrong.items() if some])}." if right and ways else "."
     about = (
         f"Expected is the mean of {count(RUNS)} runs of the scenario; from and to are where one more run would lie, "
-        "at 90 % for all figures together, widened by `--tolerance`."
+        "at 90 % for all figures together, and at least by `--tolerance`."
     )
-    off_first = [*off, *(each for each in judged if each.within)]
-    rows = tuple(map(written, off_first))
+    rows = tuple(written(each) for some in parts.values() for each in some)
     table = Table("The log beside the scenario", ("Figure", "Verdict", "Log", "Expected", "From", "To"), rows, words=2)
     changes = dict.fromkeys(each.because for each in off if each.because)
     return Answer(
@@ -48,7 +49,10 @@ def backtest_answer(name: str, setup: str, judged: Sequence[Figure]) -> Answer:
         question=_QUESTION,
         setup=setup,
         checks=[Check("backtest", state, text, remedy=off[0].remedy if off else "")],
-        sentences=[*(Sentence(f"Why figures are off: {why}.", WHAT) for why in changes), Sentence(about, TRUST)],
+        sentences=[
+            *(Sentence(f"Why figures may be off: {why}.", WHAT) for why in changes),
+            *(Sentence(each, TRUST) for each in (use, about)),
+        ],
         sections=(Section("figures", "Log and scenario", (), [table]),),
     )
 
@@ -70,4 +74,4 @@ def comparison_lines(judged: Sequence[Figure]) -> Iterator[str]:
         name, verdict, *values = written(each)
         yield "{}: {} in the log, {} expected ({} to {}): {}".format(name, *values, verdict)
     answer = backtest_answer("", "", judged)
-    yield from filter(None, (answer.headline, *(each.text for each in answer.sentences[:-1]), answer.checks[0].remedy))
+    yield from filter(None, (answer.headline, *(each.text for each in answer.sentences[:-2]), answer.checks[0].remedy))

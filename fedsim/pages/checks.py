@@ -25,11 +25,12 @@ from fedsim.pages.commands import longer as longer_by
 from fedsim.pages.expectations import verdict
 from fedsim.pages.methods import (
     FEWEST,
+    JUMPS,
     compare_losses,
     compared_with,
     converged,
-    daily_swing,
     initial_loss,
+    jumps,
     late_losses,
     made_worse,
     optimizer_figures,
@@ -37,7 +38,10 @@ from fedsim.pages.methods import (
     references,
     same_training,
 )
-from fedsim.pages.trial_checks import COVERED, LOWER_STEP, NAMED, settled_losses, surplus, theory_check
+from fedsim.pages.metric_wording import wording_of
+from fedsim.pages.tables import COVERED
+from fedsim.pages.trial_checks import LOWER_STEP, NAMED, settled_losses, surplus, theory_check
+from fedsim.pages.words import FORGOTTEN, cost_parts, hours_without
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks, why_nothing
 from fedsim.run.check import LENGTH, SEEDS, STEP, Check, Grade
@@ -55,7 +59,6 @@ LOWER_COHORT = "Lower the separation or the cohort, or let rounds go on with few
 SEE_SESSIONS = "See how sessions ended, and why no report was taken."
 _TO_TEST = "Run longer, to test participation for bias."
 _WAITING = 0.1  # of the time that rounds wait for clients, from which on separations are not made longer
-_JUMPS = 0.1  # of what training gained, from which on the spread of a loss shows that steps are too large
 _FILLED = 0.9  # of the rounds, this share should close with the reports they wanted
 
 
@@ -116,10 +119,12 @@ def reports_taken(run: Run) -> Iterator[Check]:
         elif run.known.get("rounds.shortage_share") and not run.known.get("sessions.count") and len(run.gauges):
             there = run.gauges.group_by("time_s").agg(pl.col("eligible").sum())["eligible"]
             least, most = int(there.quantile(0.1) or 0), int(there.max() or 0)  # type: ignore[arg-type]
-            text += f", since each wants {wanted} eligible clients, and at most {count(most)} were there at a time"
-            remedy = (
-                f"Lower `cohort`{f': {count(least)} clients or more were there nine tenths of the time' * (least > 0)}."
+            text = (
+                f"All {count(len(run.rounds), run.noun)} found too few clients: each wants {wanted} eligible ones, and "
             )
+            text += f"at most {count(most)} were there at a time"
+            there_often = f": {count(least)} clients or more were there nine tenths of the time" * (least > 0)
+            remedy = f"Lower `cohort`{there_often}; or let rounds go on with fewer (`shortage: proceed`)."
             command = command_of(run.manifest, "run", {"server.cohort": least}) if least else ""
         yield bad(f"{text}.", facts=("rounds.count", "sessions.count"), remedy=remedy, command=command)
     elif not run.clients["reported"].sum():
@@ -238,6 +243,15 @@ def _even_out(run: Run, *, harmed: bool = False) -> Mapping[str, Any]:
             less = "{kind: habits, require: [charging]}"
             command = command_of(run.manifest, "run", {"population.*.availability": less})
         return {"remedy": remedy, "command": command, "turns": ("require",)}
+    study = scenario.theory.convergence
+    if study is not None and run.convergence is not None and scenario.learning is None:
+        floor = float(run.convergence["noise_floor"].max() or 0.0)  # type: ignore[arg-type]
+        if floor < FORGOTTEN:
+            return {}  # a longer separation evens participation out, and forgets the start more slowly: both are there
+        many = math.ceil((2 * floor / FORGOTTEN) ** 2) * study.replicas
+        remedy = f"Follow {count(many)} replicas, of which sampling noise hides no distance of {percent(FORGOTTEN)}."
+        command = command_of(run.manifest, "run", {"theory.convergence.replicas": many})
+        return {"remedy": remedy, "command": command}
     most, least = int(_typically_available(run) / max(1, run.wanted or 1)) - 1, int(r.max() or 0)  # type: ignore[arg-type]
     ways, command = ["train with `debiased_fedavg`"] if debias else [], ""
     if r.n_unique() == 1 and scenario.sweep is None and least < most:
@@ -315,12 +329,11 @@ def settled(run: Run) -> Iterator[Check]:
 def steps(run: Run) -> Iterator[Check]:
     """Whether steps are small enough for losses to come to rest: how they jump, compared with what training gained."""
     for name, loss in optimizer_figures(run, "loss").items():
-        late, gained = late_losses(run, name)[0]["loss"].to_numpy(), initial_loss(run, name) - loss
-        if gained > 0 and len(late) > 1 and late.std() > _JUMPS * gained and daily_swing(run, name) is None:
-            state = Grade.BAD if late.std() > 2 * _JUMPS * gained else Grade.CAUTION
-            ends = f"{number(late.min(), 3)} and {number(late.max(), 3)}"
-            text = f"Steps are too large: over its last half the loss of “{name}” jumps between {ends}, and training "
-            text += f"gained no more than {number(gained, 3)}."
+        if (by := jumps(run, name)) > JUMPS:
+            late, state = late_losses(run, name)[0]["loss"], Grade.BAD if by > 2 * JUMPS else Grade.CAUTION
+            ends = f"{number(late.min(), 3)} and {number(late.max(), 3)}"  # type: ignore[arg-type]
+            text = f"Steps are too large: over its last half the loss of “{name}” jumps between {ends}, and its mean "
+            text += f"there is {number(initial_loss(run, name) - loss, 3)} below that of the first model."
             yield Check("steps", state, text, name, (_loss(name), "learning"), **_lower_step(run, name))
             return
 
@@ -348,9 +361,7 @@ def enough(run: Run) -> Iterator[Check]:
         text = f"A distance of {percent(bias.visible)} beyond chance would be significant in four of five such runs."
         if bias.visible <= 2 * SMALL:
             many = math.ceil((seen / _PART) ** 2)
-            remedy = (
-                f"Run {count(many)} times as long to see a part that takes part {percent(_PART)} more than its share."
-            )
+            remedy = f"Run {count(many)} times as long to see a group with {percent(_PART)} more than its fair share."
             far = seen > 2 * _PART and many <= _LONG
             more = {"remedy": remedy, "command": longer(many)} if far else {}
             yield Check("enough", Grade.OK, text, facts=("bias",), turns=LENGTH, **more)
@@ -396,6 +407,65 @@ def theory(run: Run) -> Iterator[Check]:
         yield Check("theory", Grade.NONE, text)
 
 
+def _smaller_cohorts(run: Run, why: str) -> Mapping[str, Any]:
+    """Return what to do where rounds lack clients: a sweep of the cohort down to a quarter."""
+    server = run.scenario.server
+    if not server.selects_once or (run.scenario.sweep is not None and "server.cohort" in run.scenario.sweep.paths):
+        return {}
+    cohorts = sorted({max(1, server.cohort // 4), max(1, server.cohort // 2), server.cohort})
+    command = command_of(run.manifest, "sweep", {"sweep.grid": f"{{server.cohort: {cohorts}}}"})
+    return {"remedy": f"Sweep smaller cohorts, {why}.", "command": command, "turns": ("cohort",)}
+
+
+def waits(run: Run) -> Iterator[Check]:
+    """Whether rounds wait long for clients: a finding, and no reason against trust."""
+    share = run.known.get("rounds.waiting_share", 0.0)
+    if share < _WAITING or not run.clients["reported"].sum():
+        return
+    text, hours = f"Rounds wait for clients {percent(share)} of the time.", hours_without(run)
+    by = _smaller_cohorts(run, "with which rounds wait less")
+    if 4 * hours[0] >= hours[1] > 0:
+        by = {"remedy": "Add devices that are available in the other hours, as of other time zones: rounds wait there."}
+    yield Check("waits", Grade.NONE, text, facts=("rounds.waiting_share",), **by)
+
+
+def spends(run: Run) -> Iterator[Check]:
+    """What most of the cost is for, and what lowers it: a finding, and no reason against trust."""
+    parts, groups = cost_parts(run), [group.session for group in run.scenario.population]
+    if not parts or not (cost := sum(parts.values())):
+        return
+    most = max(parts, key=parts.__getitem__)
+    remedy, key = _CHEAPER[most]
+    sizes, command = {getattr(each, key.rpartition(".")[2], None) for each in groups} if key else set(), ""
+    if len(sizes) == 1 and isinstance(size := next(iter(sizes)), int | float):
+        command = command_of(run.manifest, "run", {key: f"{size / 2e6:g}MB"})
+    text = f"{percent(parts[most] / cost)} of the cost is for {wording_of(most).words}"
+    facts = ("fleet.cost", most)
+    yield Check("spends", Grade.NONE, f"{text}.", facts=facts, remedy=f"{remedy}: {text}.", command=command)
+
+
+_CHEAPER = {
+    "fleet.bytes_down": ("Try a model of half the size", "population.*.session.model"),
+    "fleet.bytes_up": ("Try updates of half the size", "population.*.session.update"),
+    "fleet.energy": ("Try fewer samples in a session (`session.samples`)", ""),
+    "sessions.device_hours": ("Try fewer samples in a session (`session.samples`), or fewer clients in a round", ""),
+}
+"""What lowers the largest part of the cost, and the key that a run with half of it sets."""
+
+
+def epsilons(run: Run) -> Iterator[Check]:
+    """What other promises of privacy would cost the model: a question that one run leaves open."""
+    privacy = run.scenario.privacy
+    if privacy is None or privacy.epsilon is None or privacy.training != "noise" or run.scenario.sweep is not None:
+        return
+    if optimizer_figures(run, "loss"):
+        text = "The run has one epsilon: it does not show what others do to the loss."
+        tried = ", ".join(f"{privacy.epsilon * by:g}" for by in (0.25, 0.5, 1, 2))
+        command = command_of(run.manifest, "sweep", {"sweep.grid": f"{{privacy.epsilon: [{tried}]}}"})
+        remedy = "Sweep epsilon, to see what its noise does to the loss."
+        yield Check("epsilons", Grade.NONE, text, facts=("privacy.epsilon",), remedy=remedy, command=command)
+
+
 def full_cohorts(run: Run) -> Iterator[Check]:
     """Whether rounds got the reports that they wanted."""
     if failed := run.known.get("rounds.failed_share"):
@@ -414,7 +484,8 @@ def full_cohorts(run: Run) -> Iterator[Check]:
         text = f"{percent(met)} of the rounds closed with the reports they wanted"
         text += f"; {percent(short)} found too few eligible clients" if short else ""
         state = Grade.OK if met >= _FILLED else Grade.CAUTION
-        yield Check("cohorts", state, f"{text}.", facts=("rounds.target_share", "rounds.shortage_share"))
+        by = _smaller_cohorts(run, "which fill more often") if state is Grade.CAUTION and short else {}
+        yield Check("cohorts", state, f"{text}.", facts=("rounds.target_share", "rounds.shortage_share"), **by)
 
 
 def even(run: Run) -> Iterator[Check]:
@@ -448,7 +519,7 @@ def seeds(run: Run) -> Iterator[Check]:
 
 CHECKS: tuple[Callable[[Run], Iterator[Check]], ...] = (
     *(ended, reports_taken, of_log, privacy, trained, steps, expectations, enough, settled, separation, shocks, budget),
-    *(theory, full_cohorts, lambda run: surplus(Trials.of_run(run)), setting, even, seeds),
+    *(epsilons, spends, full_cohorts, lambda run: surplus(Trials.of_run(run)), waits, theory, setting, even, seeds),
 )
 """All checks, the gravest first."""
 

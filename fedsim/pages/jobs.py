@@ -1,18 +1,19 @@
 """What a run of several jobs on one fleet answers: trials with jobs as settings, each beside itself alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import numpy as np
 import polars as pl
 
 from fedsim.common.formatting import capitalized, count, listing, number, percent
+from fedsim.common.intervals import NORMAL
 from fedsim.common.json_files import finite
-from fedsim.pages.answer import BIAS, MODEL, TRUST, WHAT, Answer, Check, Grade, Section, Sentence, Tile
+from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, WHAT, Answer, Check, Grade, Section, Sentence, Tile
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.plot import Rows, row_plot
 from fedsim.pages.checks import LOWER_COHORT, SEE_SESSIONS, expectations
-from fedsim.pages.commands import with_seeds
+from fedsim.pages.commands import command_of, with_seeds
 from fedsim.pages.expectations import verdict
 from fedsim.pages.metric_wording import tv, wording_of
 from fedsim.pages.provenance import run_provenance
@@ -23,12 +24,12 @@ from fedsim.run.files import JOBS, METRICS
 from fedsim.run.jobs import SharedRun
 from fedsim.run.run import Run
 from fedsim.trials.contrasts import Standing, contrasts, tested_together
-from fedsim.trials.decision import REPORTED, TAKEN, UPDATES
+from fedsim.trials.decision import REPORTED, TAKEN, UPDATES, without_noise
 from fedsim.trials.trials import Trials
 
-_TESTED = (REPORTED, UPDATES)
-_CHANGES = {Standing.DIFFERS: "more than chance", Standing.TIED: "no more than chance"}
-_SHOWN = (UPDATES, TAKEN, REPORTED, "participation.coverage", "rounds.waiting_share")
+_CLEAN = without_noise(REPORTED)
+_LOST = 0.2  # of the pace of a job alone: what it loses beside others is worth a sweep
+_SHOWN = ("participation.coverage", "rounds.waiting_share")
 
 
 def jobs_trials(run: SharedRun) -> tuple[Trials, dict[int, int]]:
@@ -39,7 +40,9 @@ def jobs_trials(run: SharedRun) -> tuple[Trials, dict[int, int]]:
         for name, start in ((name, f"job.{name}.alone.") for name in jobs)
     }
     every = [*jobs.items(), *((f"{name}, alone", metrics) for name, metrics in alone.items() if metrics)]
-    figures = {(row, seed): finite(metrics) for row, (_, metrics) in enumerate(every)}
+    error, figures = f"{REPORTED}_se", dict[tuple[int, int], dict[str, float]]()
+    for row, (_, metrics) in enumerate(every):  # without noise a distance has the error that it has with it
+        figures[row, seed] = finite(metrics | ({f"{_CLEAN}_se": metrics[error]} if error in metrics else {}))
     made = Trials.in_memory(run.scenario.name, run.manifest, figures)
     settings = made.settings.with_columns(name=pl.Series([name for name, _ in every]))
     both = [row for row, name in enumerate(jobs) if alone[name]]
@@ -47,12 +50,17 @@ def jobs_trials(run: SharedRun) -> tuple[Trials, dict[int, int]]:
     return trials, {row: len(jobs) + place for place, row in enumerate(both)}
 
 
+def _distance(trials: Trials) -> str:
+    """Return the distance from uniform that is shown: without noise where that is known, as few reports have much."""
+    return _CLEAN if np.isfinite(trials.samples(_CLEAN)).any() else REPORTED
+
+
 def jobs_answer(run: SharedRun) -> Answer:
     """Return what is said of several jobs on one fleet; each has a page of its own beside theirs."""
     scenario, (trials, alone) = run.scenario, jobs_trials(run)
-    checks, sentences = tuple(_checks(run, trials)), list(_sentences(run, trials, alone))
+    checks, sentences = tuple(_checks(run, trials, alone)), list(_sentences(run, trials, alone))
     bad = [each.text for each in checks if each.state is Grade.BAD]
-    headline = next(iter([*bad, *(each.text for each in sentences if REPORTED in each.facts)]))
+    headline = next(iter([*bad, *(each.text for each in sentences if each.about == BIAS)]))
     return Answer(
         kind="jobs",
         name=scenario.name,
@@ -71,7 +79,7 @@ def jobs_answer(run: SharedRun) -> Answer:
     )
 
 
-def _checks(run: SharedRun, trials: Trials) -> Iterator[Check]:
+def _checks(run: SharedRun, trials: Trials, alone: Mapping[int, int]) -> Iterator[Check]:
     if stalled := run.manifest.get("stalled"):
         yield Check("ended", Grade.BAD, f"The run stalled and ended there: {stalled}.", remedy=LOWER_COHORT)
     elif run.rounds.is_empty():
@@ -85,9 +93,21 @@ def _checks(run: SharedRun, trials: Trials) -> Iterator[Check]:
     none = [name for name, job in jobs.items() if job.privacy is None]
     if none and len(none) < len(jobs):
         yield Check("promise", Grade.CAUTION, f"No promise covers a user, since {listing(none)} promises nothing.")
+    slower = [_pace_lost(trials, row, other) for row, other in alone.items()]
+    if max(slower, default=0.0) > _LOST and "matching" not in (run.scenario.sweep.paths if run.scenario.sweep else ()):
+        rules = "[first_come, random, by_weight, fair_share, shortest_demand]"
+        command = command_of(run.manifest, "sweep", {"sweep.grid": f"{{matching: {rules}}}"})
+        text = f"Sharing the fleet takes up to {percent(max(slower))} of a job's pace."
+        remedy = "Sweep `matching`, the rule by which devices choose a job, which shares the pace."
+        yield Check("spends", Grade.NONE, text, facts=(UPDATES,), remedy=remedy, command=command, turns=("matching",))
     text = "This is one run: its intervals are of chance within it, and other seeds may differ."
     command = with_seeds(run.manifest, 5)
     yield Check("seeds", Grade.CAUTION, text, "", (), "Repeat it with several seeds.", command)
+
+
+def _pace_lost(trials: Trials, row: int, other: int) -> float:
+    paces = trials.samples(UPDATES)[:, 0]
+    return float(np.nan_to_num(1 - paces[row] / paces[other]))
 
 
 def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sentence]:
@@ -95,7 +115,8 @@ def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sent
     left = run.metrics["jobs.left_out_share"]
     text = f"{percent(left)} of the devices were selected by no job" if left else "Every device was selected by a job"
     yield Sentence(f"{text}.", WHAT, ("jobs.left_out_share",))
-    pairs = [(metric, row, other) for metric in _TESTED for row, other in alone.items()]
+    of_far = _distance(trials)
+    pairs = [(metric, row, other) for metric in (of_far, UPDATES) for row, other in alone.items()]
     places = np.arange(len(trials.settings))
     looks = {
         (metric, row): contrasts(
@@ -104,31 +125,25 @@ def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sent
         for metric, row, other in pairs
     }
     looks = dict(zip(looks, tested_together([*looks.values()]), strict=True))
-    (far, paces), names = (trials.samples(metric)[:, 0] for metric in _TESTED), list(run.scenario.jobs)
-    of_bias, made, moved = wording_of(REPORTED), list[str](), list[str]()
+    (far, paces), names = (trials.samples(metric)[:, 0] for metric in (of_far, UPDATES)), list(run.scenario.jobs)
+    of_bias, moved, made, changed = wording_of(of_far), list[str](), list[str](), list[bool]()
     for row, name in enumerate(names):
-        if not np.isfinite(far[row]):
-            made.append(f"“{name}” has no report")
-            continue
-        made.append(f"“{name}” makes {number(paces[row], 3)} updates per day")
-        if (look := looks.get((REPORTED, row))) is not None and np.isfinite(look.difference[row]):
-            made[-1] += f", not {number(paces[alone[row]], 3)} as alone"
-            by = of_bias.difference(float(look.difference[row]), float(look.tested_half[row]))
-            moved.append(f"that of “{name}” by {by}")
-        else:
-            made[-1] += f", {of_bias.write(far[row])} from uniform"
-    ends = f"; sharing changes the distance from uniform, {listing(moved)}" if moved else ""
-    yield Sentence(f"{'; '.join(made)}{ends}.", BIAS, _TESTED)
-    changes = {name: looks[REPORTED, row].standing(row) for row, name in enumerate(names) if (REPORTED, row) in looks}
-    judged = [
-        f"{way} in {listing([f'“{name}”' for name in changes if changes[name] is standing])}"
-        for standing, way in _CHANGES.items()
-        if standing in changes.values()
-    ]
-    if judged:
-        yield Sentence(
-            f"Within this run, the change of how even reports are is {' and '.join(judged)}.", BIAS, (REPORTED,)
-        )
+        look, beside = looks.get((of_far, row)), ""
+        if look is not None and np.isfinite(look.difference[row]):
+            changed.append(look.standing(row) is Standing.DIFFERS)
+            moved.append(f"“{name}” {of_bias.contrast(look, row)}")
+            less = 1 - paces[row] / paces[alone[row]]
+            more = f"{percent(abs(less))} {'fewer' if less > 0 else 'more'} than" if less else "as many as"
+            beside = f", {more} alone"
+        elif np.isfinite(far[row]):
+            moved.append(f"“{name}” {of_bias.write(far[row])}")
+        pace = f"makes {number(paces[row], 3)} updates per day{beside}" if paces[row] > 0 else "has no report"
+        made.append(f"“{name}” {pace}")
+    if moved:
+        way = "Sharing the fleet changes" if any(changed) else "Sharing the fleet does not significantly change"
+        way = f"{way} how far reports are" if changed else "Reports are"
+        yield Sentence(f"{way}{of_bias.from_uniform} (TV): {'; '.join(moved)}.", BIAS, (of_far,))
+    yield Sentence(f"{'; '.join(made)}.", COST if moved else BIAS, (UPDATES,))
     for metric in losses_of(trials):
         by_job = zip(trials.settings["name"], trials.samples(metric)[:, 0].tolist(), strict=True)
         ways = [f"{name} {number(value)}" for name, value in by_job if np.isfinite(value)]
@@ -142,11 +157,12 @@ def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sent
 
 def _tiles(trials: Trials, alone: dict[int, int]) -> Iterator[Tile]:
     """Show the pace and the bias of the first jobs, beside those of each alone."""
+    of_far = _distance(trials)
     for row in range(min(len(trials.settings) - len(alone), 2)):
         name, by_itself = trials.settings["name"][row], alone.get(row)
         ways = (
             (UPDATES, "updates per day of “{}”", partial(number, digits=3)),
-            (REPORTED, "“{}”, from uniform (TV)", tv),
+            (of_far, f"“{{}}”,{wording_of(of_far).from_uniform} (TV)", tv),
         )
         for metric, label, write in ways:
             values = trials.samples(metric)[:, 0]
@@ -157,19 +173,22 @@ def _tiles(trials: Trials, alone: dict[int, int]) -> Iterator[Tile]:
 
 def _chart(trials: Trials, alone: dict[int, int]) -> Chart:
     """Draw the distance of each job from uniform with its interval, beside itself alone."""
+    far = _distance(trials)
     rows = list(range(len(trials.settings) - len(alone)))
     order = [each for row in rows for each in (row, alone.get(row)) if each is not None]
-    order = [each for each in order if np.isfinite(trials.samples(REPORTED)[each, 0]) or each not in alone.values()]
-    share, low, high = (50 * trials.samples(f"{REPORTED}{end}")[order, 0] for end in ("", "_low", "_high"))
+    order = [each for each in order if np.isfinite(trials.samples(far)[each, 0]) or each not in alone.values()]
+    share = 50 * trials.samples(far)[order, 0]
+    errors = trials.errors(far)
+    half = np.full(len(order), np.nan) if errors is None else 50 * NORMAL * errors[order]
     names = tuple(trials.settings["name"][row] for row in order)
     shared = np.array([row not in alone.values() for row in order])
-    unit = "reports from uniform (TV, %), 95 % interval"
-    data = Rows(names, share, (high - low) / 2, shared, ("beside the others", "alone"), unit, None)
+    unit = f"reports{wording_of(far).from_uniform} (TV, %)"
+    data = Rows(names, share, half, shared, ("beside the others", "alone"), unit, None)
     return row_plot(data, JOBS, "Bias of each job")
 
 
 def _table(trials: Trials) -> Table:
     """Show the jobs side by side, and each by itself alone."""
-    columns = [column_of(trials, metric) for metric in _SHOWN]
+    columns = [column_of(trials, metric) for metric in (UPDATES, TAKEN, _distance(trials), *_SHOWN)]
     note = f"Each job has a page of its own: {JOBS}/NAME/report.html. All figures are in {METRICS}, as job.NAME.METRIC."
     return setting_table(trials, "The jobs side by side", columns, note=note)

@@ -7,7 +7,8 @@ tested: about twenty times as long as differences are alike is needed. Where ava
 of whole days, and what differences repeat every day is no chance.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ from fedsim.run.run import Run
 
 INITIAL_ROUND = -1  # the round under which the learning table keeps the initial model
 FEWEST = 8  # independent values that a test takes
+JUMPS = 0.1  # of what training gained, from which on the spread of a loss shows that steps are too large
 _FEWEST_DAYS, _EXPLAINED = 3, 0.7  # whole days of a daily swing, and what the hour explains of how a loss varies
 _REFERENCE = "_uniform"  # ends the name of an optimizer that was trained under uniform participation
 
@@ -62,8 +64,15 @@ def compared_with(run: Run) -> tuple[str, list[str]] | None:
 
 
 def converged(run: Run, *names: str) -> bool:
-    """Say whether no loss of these optimizers is known not to have converged: only then their ends are compared."""
-    return all(run.known.get(f"learning.{name}.converged") != 0 for name in names)
+    """Say whether no loss of these optimizers is known not to have converged, or jumps: only then ends are compared."""
+    return all(run.known.get(f"learning.{name}.converged") != 0 and jumps(run, name) <= 2 * JUMPS for name in names)
+
+
+def jumps(run: Run, name: str) -> float:
+    """Return how far the loss of an optimizer varies over its last half, of what training gained; 0 if not by steps."""
+    late, loss = late_losses(run, name)[0]["loss"].to_numpy(), run.known.get(f"learning.{name}.loss", math.nan)
+    gained = initial_loss(run, name) - loss
+    return float(late.std()) / gained if gained > 0 and len(late) > 1 and daily_swing(run, name) is None else 0.0
 
 
 def late_losses(run: Run, name: str) -> tuple[pl.DataFrame, int]:
@@ -111,21 +120,38 @@ class Ending:
     look: Look | None  # the test; None where there is none
     why: str = ""  # why there is none
 
+    @property
+    def judged(self) -> str:
+        """What the test says: ``significant``, ``not significant``, or why there is none."""
+        return f"not tested: {self.why}" if self.look is None else f"{'not ' * (not self.look.significant)}significant"
+
 
 def endings(run: Run) -> tuple[str, list[Ending]] | None:
     """Return with which optimizer others are compared, and where each of these ended, the highest loss first."""
     if (pair := compared_with(run)) is None:
         return None
-    (other, compared), ends = pair, optimizer_figures(run, "loss")
-    looks, made = compare_losses(run, compared, other), list[Ending]()
-    for name in sorted(compared, key=lambda name: -ends[name]):
+    return pair[0], sorted(endings_beside(run, *pair), key=lambda each: -each.loss)
+
+
+def endings_beside(run: Run, other: str, names: Sequence[str]) -> Iterator[Ending]:
+    """Yield where some optimizers ended, beside another, and what the test of all together says of each."""
+    ends, looks = optimizer_figures(run, "loss"), compare_losses(run, names, other)
+    for name in names:
         look, why = looks.get(name), ""
         if not converged(run, name, other):
-            look, why = None, "a loss has not converged"
+            steps = max(jumps(run, name), jumps(run, other)) > 2 * JUMPS
+            look, why = None, "steps are too large" if steps else "a loss has not converged"
         elif look is None or isinstance(look, float):
             look, why = None, "there are too few evaluations" if look is None else "the difference changes too slowly"
-        made.append(Ending(name, ends[name], ends[name] - ends[other], look, why))
-    return other, made
+        yield Ending(name, ends[name], ends[name] - ends[other], look, why)
+
+
+def debiased_pairs(run: Run) -> dict[str, str]:
+    """Return each debiased optimizer that has a loss, with the first that is the same method without debiasing."""
+    losses, learning = optimizer_figures(run, "loss"), run.scenario.learning
+    kinds = {} if learning is None else {each.label: each.kind for each in learning.optimizers if each.label in losses}
+    plain = {f"debiased_{kind}": name for name, kind in reversed(kinds.items())}
+    return {name: plain[kind] for name, kind in kinds.items() if kind in plain}
 
 
 def same_training(run: Run) -> bool:

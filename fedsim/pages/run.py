@@ -61,14 +61,20 @@ def run_answer(run: Run, plugins: bool = False) -> Answer:
         status=str(run.manifest.get("status") or ""),
         verdict=verdict(run.manifest.get("verdict")),
         checks=checks,
-        sentences=[each for each in sentences(run) if each.text != first],
-        tiles=list(tiles(run, bias)),
+        sentences=[each for each in sentences(run) if each.text not in first],
+        tiles=sorted(tiles(run, bias), key=lambda each: "fleet.cost" not in each.facts),
         picture=picture_of(run),
         sections=(
+            Section("cost", "Cost", (), [tables.cost_table(run) if run.scenario.prices is not None else None]),
             Section("bias", "Participation", charts["bias"], [] if nothing else [tables.bias_table(run, bias)]),
             Section("learning", "Learning", charts["learning"], learned),
             Section("devices", "Devices and time", charts["devices"]),
-            Section("rounds", f"{capitalized(noun)}s and sessions", charts["rounds"], (*ended, tables.cost_table(run))),
+            Section(
+                "rounds",
+                f"{capitalized(noun)}s and sessions",
+                charts["rounds"],
+                (*ended, None if run.scenario.prices is not None else tables.cost_table(run)),
+            ),
             privacy_section(run),
             Section("own", "Of the scenario's own", charts[OWN], [tables.own_metric_table(run)]),
         ),
@@ -113,6 +119,7 @@ def _cohort(run: Run) -> str:
     if has_random_size(server.selection):
         return f"{equation('cohort', count(server.cohort))} on average ({server.selection.kind})"
     more = f" of {count(server.wanted)} selected" if server.wanted != server.cohort else ""
+    more = f" or more{more}" if run.clients["reported"].sum() > server.cohort * len(run.rounds) else more
     return f"{equation('cohort', count(run.scenario.sync_server.cohort))}{more}"
 
 
@@ -134,8 +141,14 @@ def picture_of(run: Run) -> str:
 def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     """Return the key figures, the most important first."""
     if bias.seen not in {*NOBODY, Seen.ONCE}:
-        fair = "" if bias.fair is None else f"equal chances: {percent(bias.fair)}"
-        yield Tile(percent(bias.measured), "from uniform participation (TV)", fair)
+        ends = bias.of(bias.trend or "") if not bias.whole else ()
+        if len(ends) == 2:
+            times = " and ".join(number(part.times, 3) for part in ends)
+            which = " and ".join(part.name for part in ends)
+            yield Tile(times, "times its fair share of the reports", f"{which}: a significant trend")
+        else:
+            fair = "" if bias.fair is None else f"equal chances: {percent(bias.fair)}"
+            yield Tile(percent(bias.measured), "from uniform participation (TV)", fair)
     every, twins = optimizer_figures(run, "loss"), references(optimizers(run))
     losses = {name: loss for name, loss in every.items() if name not in twins}
     if losses and not one_round(run):
@@ -154,7 +167,12 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
         if f"fleet.{name}" in run.known
     ]
     if (cost := run.known.get("fleet.cost")) is not None:
-        yield Tile(wording_of("fleet.cost").write(cost), "cost, in the currency of `prices`", ", ".join(paid))
+        yield Tile(
+            wording_of("fleet.cost").write(cost),
+            "cost, in the currency of the scenario",
+            ", ".join(paid),
+            ("fleet.cost",),
+        )
     elif paid:
         yield Tile(paid[0], "what sessions took", ", ".join(paid[1:]))
     elif hours := run.known.get("sessions.device_hours"):

@@ -22,11 +22,13 @@ from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
 from fedsim.measure.metrics.metric import updates_of
 from fedsim.measure.shares import ROUNDING
 from fedsim.pages.bias import NOBODY, Bias, pull_apart
-from fedsim.pages.methods import optimizers
+from fedsim.pages.methods import JUMPS, daily_swing, jumps, optimizers
 from fedsim.pages.metric_wording import tv, wording_of
 from fedsim.run.run import Run
 
 GROUP_ROWS = 24  # groups shown at most
+COVERED = "participation.l1_uniform_theory"
+"""Runs whose scenario theory covers have this fact."""
 _DATA_ROWS = 160  # rows of a chart's data shown at most
 
 
@@ -103,7 +105,6 @@ def ending_table(what: str, endings: pl.DataFrame) -> Table:
 
 
 _OF_OPTIMIZERS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
-    ("Loss converged", "converged", lambda value: {None: "not known", 0.0: "no"}.get(value, "yes")),
     ("Loss", "loss", above_dust),
     ("Excess loss", "excess_loss", above_dust),
     ("Gradient norm", "grad_norm", above_dust),
@@ -112,8 +113,9 @@ _OF_OPTIMIZERS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
     ("Accuracy", "accuracy", percent),
     ("Rounds to the target", "rounds_to_target", lambda value: NO_VALUE if value is None else count(value)),
     ("Sent by then", "sent_mb_to_target", partial(quantity, unit="MB")),
-    ("Bias, predicted", "bias_predicted", above_dust),
-    ("Bias, measured", "bias", above_dust),
+    ("Mean model from the optimum", "bias", above_dust),
+    ("... by theory", "bias_predicted", above_dust),
+    ("Kept on each device", "client_mb", partial(quantity, unit="MB")),
 )
 
 
@@ -122,13 +124,29 @@ def learning_table(run: Run) -> Table | None:
     names = optimizers(run)
     if not names:
         return None
-    figures = {
+    figures = {"Loss converged": tuple(_converged(run, name) for name in names)} | {
         head: tuple(write(run.known.get(f"learning.{name}.{figure}")) for name in names)
         for head, figure, write in _OF_OPTIMIZERS
+        if figure != "bias_predicted" or COVERED in run.known
     }
-    columns = {head: cells for head, cells in figures.items() if set(cells) != {NO_VALUE}}
+    nothing = {NO_VALUE, quantity(0.0, "MB")}
+    columns = {head: cells for head, cells in figures.items() if not nothing.issuperset(cells)}
     rows = tuple(zip(names, *columns.values(), strict=True))
-    return Table("Where learning ended", ("Optimizer", *columns), rows, words=2)
+    learning, note = run.scenario.learning, ""
+    if learning is not None and "Rounds to the target" in columns:
+        above = learning.target_above_optimum
+        goal = f"loss of {number(learning.target_loss)}" if above is None else f"loss {number(above)} above the optimum"
+        note = f"The target is a {goal}."
+    return Table("Where learning ended", ("Optimizer", *columns), rows, words=2, note=note)
+
+
+def _converged(run: Run, name: str) -> str:
+    """Say whether the loss of an optimizer has converged, and of what that is judged where it swings or jumps."""
+    if (value := run.known.get(f"learning.{name}.converged")) is None:
+        return "not known"
+    if value and jumps(run, name) > 2 * JUMPS:
+        return "no: it jumps"
+    return ("yes, day by day" if daily_swing(run, name) else "yes") if value else "no"
 
 
 _COSTS = (
@@ -152,11 +170,14 @@ def cost_table(run: Run) -> Table | None:
 
 def who_pays_table(run: Run) -> Table | None:
     """Show losses and accuracies of mean models by tenth of participation and by group, and of the worst tenth."""
-    several = len(run.clients) > 1
+    counts = run.clients["reported"]
+    several, uneven = len(counts) > 1, counts.max() - counts.min() > 1  # type: ignore[operator]
     names = [name for name in optimizers(run) if several and f"learning.{name}.loss_of_worst_tenth" in run.known]
     first, rows = f"learning.{names[0]}." if names else "", list[tuple[str, ...]]()
     for key in [name for name in run.known if names and name.startswith(first) and "_of_" in name.removeprefix(first)]:
         what, _, which = key.removeprefix(first).partition("_of_")
+        if which.startswith("tenth_") and not uneven:
+            continue  # tenths of what all do equally often are no tenths
         words = {"tenth_1": "tenth 1 by reports (fewest)", "tenth_10": "tenth 10 by reports (most)"}.get(which, which)
         values = [run.known.get(f"learning.{name}.{what}_of_{which}") for name in names]
         write = percent if what == "accuracy" else lambda value: NO_VALUE if value is None else number(value, 3)

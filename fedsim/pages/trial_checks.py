@@ -22,6 +22,7 @@ from fedsim.pages.commands import command_of, longer, with_seeds
 from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.methods import never_below_start
 from fedsim.pages.metric_wording import tv, wording_of
+from fedsim.pages.tables import COVERED
 from fedsim.pages.trial_tables import beyond, loss_parts, means, ranking_of, why_unfit
 from fedsim.run.cautions import SPREAD, SURPLUS
 from fedsim.run.check import LENGTH, SEEDS, STEP
@@ -50,8 +51,6 @@ from fedsim.trials.optimizers import by_optimizer, metrics_of, twins
 from fedsim.trials.trials import COMPARED, CRASHED, FACTS, SIDE, Axis, Trials
 
 NAMED = 3  # settings that a sentence names at most
-COVERED = "participation.l1_uniform_theory"
-"""Runs whose scenario theory covers have this fact."""
 _FEASIBLE = (SHORTAGE, "rounds.count")
 _PLURAL = {"surely misses": "surely miss", "may miss": "may miss"}
 LONGER = "Run longer, until losses settle."

@@ -10,22 +10,33 @@ import polars as pl
 
 from fedsim.common.formatting import capitalized, count, count_range, duration, equation, listing, number, percent
 from fedsim.common.instants import DAY_S
+from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.measure.metrics import split
 from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
 from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, one_round
-from fedsim.pages.methods import Ending, daily_swing, endings, optimizer_figures, optimizers, references, same_training
+from fedsim.pages.methods import (
+    Ending,
+    daily_swing,
+    debiased_pairs,
+    endings,
+    endings_beside,
+    optimizer_figures,
+    optimizers,
+    references,
+    same_training,
+)
 from fedsim.pages.metric_wording import wording_of
 from fedsim.run.run import Run
 
-_FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
+FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
 _NAMED = 6  # methods, groups or separations that a sentence names at most
 _HARDLY = 0.02  # of the devices; half of it, of the time, is not worth a word
+_BY_HOUR = "population.available_share.utc."
 _FEW = 20  # clients that are said one by one, or from least to most
 _SAID = {
     "participation.l1_uniform_theory": (BIAS, "In the long run, theory says, selections are {} from uniform."),
     "updates.per_day": (COST, "The pace of the server is {}."),
     "sessions.device_hours": (COST, "Sessions took {} hours of device time."),
-    "sessions.wasted_share": (COST, "{} of the device time was wasted."),
     "privacy.epsilon": (
         COST,
         "Each client is promised epsilon = {} (adjacency: all that it contributes is replaced by zeros).",
@@ -36,7 +47,7 @@ _SAID = {
     ),
 }
 """What is said of a fact: the question that it answers, and a sentence with its value."""
-_IF_ANY = ("sessions.device_hours", "sessions.wasted_share")  # of none nothing is said
+_IF_ANY = ("sessions.device_hours",)  # of none nothing is said
 _IN_GENERAL = ("participation.l1_uniform_theory", "updates.per_day")  # of a run that shows neither nothing is said
 
 
@@ -68,6 +79,7 @@ def how_often(run: Run) -> Sentence | None:
         text += f": {number(float(counts.mean()), 3)} each on average, from {counts.min():,} to {counts.max():,}"
     none, never = percent(float((counts == 0).mean())), percent(float((selected == 0).mean()))
     if log is not None and "clients" in log.unknown:
+        text += f"; {none} of them gave none, since no session of theirs ended with a report" * (not counts.min())
         text += "; clients that never came are not known"
     elif not counts.min():
         apart = " (all were selected)" if selected.min() else f" ({never} were never selected)"
@@ -81,10 +93,9 @@ def how_often_each(run: Run, bias: Bias) -> Sentence:
     ends, mean = count_range(int(counts.min()), int(counts.max())), float(counts.mean())
     took = duration(run.simulated_s)
     took = f"the {took} that its {count(len(run.rounds), run.noun)} took" if _by_rounds(run) else took
-    text = f"Each of the {len(counts)} devices reported {ends} times in {took}"
-    daily = f", {number(mean / days, 3)} a day" if days >= 1 else ""
     tested = {Seen.BIAS: "; the differences are significant", Seen.NONE: "; the differences are not significant"}
-    text += f": {number(mean, 3)} times on average{daily}{tested.get(bias.seen, '')}"
+    text = f"Each of the {len(counts)} devices reported {number(mean, 3)} times on average in {took} ({ends})"
+    text += f", {number(mean / days, 3)} times a day" * (days >= 1) + tested.get(bias.seen, "")
     return Sentence(f"{text}.", BIAS, ("clients", "bias"))
 
 
@@ -138,10 +149,10 @@ def by_group(run: Run, bias: Bias) -> Sentence | None:
     if bias.seen is Seen.UNMEASURED:
         clients, reports = (sizes[each] / sizes[each].sum() for each in ("len", "reported"))
         ways = [
-            f"“{name}” {percent(a)} and {percent(b)}"
+            f"“{name}” gave {percent(b)} of the reports, as {percent(a)} of these clients"
             for name, a, b in zip(sizes["group"], clients, reports, strict=True)
         ]
-        return Sentence(f"Share of these clients, and of the reports: {listing(ways)}.", BIAS, ("clients",))
+        return Sentence(f"{'; '.join(ways)}.", BIAS, ("clients",))
     if not (parts := sorted(bias.of("group"), key=lambda part: -part.times)):
         return None
     ways = [f"“{part.name}” {_ratio(part.times)}" for part in parts]
@@ -166,7 +177,7 @@ def share(part: ClientShare) -> Sentence:
 
 
 def _times(part: ClientShare) -> str:
-    return f"takes part {_ratio(part.times)} times as often as its size says"
+    return f"gave {_ratio(part.times)} times its fair share of the reports"
 
 
 def _ratio(value: float) -> str:
@@ -181,24 +192,27 @@ def contrast(ends: tuple[ClientShare, ClientShare]) -> Sentence:
         return share(high)
     text = f"{capitalized(high.words)} {_times(high)}, and {low.words} {_ratio(low.times)} times: both significant."
     if not low.times:
-        text = f"{capitalized(low.words)} never reported, and {high.words} reported {_ratio(high.times)} times its "
-        text += "fair share."
+        text = f"{capitalized(low.words)} never reported, and {high.words} {_times(high)}."
     return Sentence(text, BIAS, tuple(dict.fromkeys((*high.facts, *low.facts))))
 
 
 def trend(bias: Bias) -> Sentence | None:
-    """Say that the longer clients are available, or the faster they are, the more they take part; or the less."""
+    """Say how often those take part that are least and most available, or fast, where tenths have a trend."""
     parts = {part.name: part for part in bias.of(bias.trend or "")}
     if bias.trend is None or len(parts) != 2:
         return None
     (most, high), (least, low) = parts.items()
+    text = f"The {least} {_times(low)}, and the {most} {_ratio(high.times)} times"
+    text = text if low.times else f"The {least} never reported, and the {most} {_times(high)}"
     how = {"speed": "faster", "availability": "more available"}[bias.trend]
-    way = f"{_times(low)}, and the {most} {_ratio(high.times)} times"
-    way = way if low.times else f"never reported, and the {most} reported {_ratio(high.times)} times its fair share"
-    text = (
-        f"The {least} {way}: the {how} clients are, the {'more' if high.times > low.times else 'less'} often they come"
-    )
-    return Sentence(f"{text} (a significant trend).", BIAS, (*high.facts, *low.facts))
+    way = f"the {how} clients are, the {'more' if high.times > low.times else 'less'} often"
+    return Sentence(f"{text} (significant: {way}).", BIAS, (*high.facts, *low.facts))
+
+
+def strongest(bias: Bias) -> Sentence | None:
+    """Say what is significant of who takes part: the trend, or else the widest contrast; None where nothing is."""
+    widest = next(iter(bias.contrasts), None) if bias.seen is Seen.BIAS else None
+    return trend(bias) or (None if widest is None else contrast(widest))
 
 
 def who_takes_part(run: Run, bias: Bias) -> Sentence | None:
@@ -211,8 +225,7 @@ def who_takes_part(run: Run, bias: Bias) -> Sentence | None:
     if bias.seen is Seen.NONE and not bias.more_even:
         who = "All groups take part as often as their size says, within chance" if bias.of("group") else "No bias found"
         return Sentence(f"{who}{bias.could_see}.", BIAS, ("bias", "shares"))
-    widest = next(iter(bias.contrasts), None) if bias.seen is Seen.BIAS else None
-    return trend(bias) or (None if widest is None else contrast(widest)) or how_even(run, bias)
+    return strongest(bias) or how_even(run, bias)
 
 
 def losses(run: Run) -> Sentence | None:
@@ -232,24 +245,46 @@ def losses(run: Run) -> Sentence | None:
         clauses, beside = [f"“{other}” has the lowest loss ({last})"], "it"
     ways = dict[tuple[str, bool], list[Ending]]()
     for each in ends:
-        judged = f"not tested: {each.why}" if each.look is None else "" if each.look.significant else "not significant"
-        ways.setdefault((judged, each.apart > 0), []).append(each)
+        ways.setdefault((each.judged, each.apart > 0), []).append(each)
     alike = len({judged for judged, _ in ways}) == 1
     for (judged, above), some in ways.items():
-        says = ", significantly" if not judged else "" if alike else f" ({judged})"
+        says = ", significantly" if judged == "significant" else "" if alike else f" ({judged})"
         clauses.append(f"{_end(some)} {'above' if above else 'below'} {beside}{says}")
         beside = "it"
-    end = f"; {judged}" if alike and judged else ""
-    return Sentence(f"{capitalized('; '.join(clauses))}{end}.", MODEL, facts)
+    end = f"; {judged}" if alike and judged != "significant" else ""
+    text = f"{capitalized('; '.join(clauses))}{end}."
+    if other not in references(optimizers(run)) and alike and not end:
+        text += f" Of these methods, use “{other}” here."
+    return Sentence(text, MODEL, facts)
+
+
+def debiasing(run: Run) -> Iterator[Sentence]:
+    """Say of each debiased method whether it helps, by the loss and by the distance of the mean model."""
+    far = optimizer_figures(run, "bias")
+    for name, plain in [] if same_training(run) else [*debiased_pairs(run).items()][:_NAMED]:
+        (end,) = endings_beside(run, plain, [name])
+        tested = end.look is not None and end.look.significant
+        finding = "Debiasing has not lowered the loss" if end.apart > 0 else "Whether debiasing helps is not clear"
+        finding = f"Debiasing {'hurts' if end.apart > 0 else 'helps'} here" if tested else finding
+        side = "above" if end.apart > 0 else "below"
+        text = f"{finding}: “{name}” ends {number(abs(end.apart), 3)} {side} “{plain}” ({end.judged})"
+        keys = tuple(map(_loss, (name, plain)))
+        if {name, plain} <= {*far} and far[name] != far[plain]:
+            nearer = far[name] < far[plain]
+            text += f", {'and' if nearer == (end.apart < 0) else 'although'} its mean model over the last half is "
+            text += f"{'nearer' if nearer else 'further from'} the optimum ({number(far[name])} away, not "
+            text += f"{number(far[plain])})"
+            keys += tuple(f"learning.{each}.bias" for each in (name, plain))
+        yield Sentence(f"{text}.", MODEL, keys)
 
 
 def _end(some: Sequence[Ending]) -> str:
     """Say how far from another the losses of some optimizers end, which are in order."""
     apart = [number(abs(each.apart), 3) for each in some]
-    if len(some) < 5:
+    if len(some) < 3:
         ways = [f"“{each.name}” {'ends ' * (each is some[0])}{by}" for each, by in zip(some, apart, strict=True)]
         return listing(ways)
-    ends = dict.fromkeys(sorted((apart[0], apart[-1]), key=float))
+    ends = dict.fromkeys(apart[:: len(apart) - 1] if some[0].apart < 0 else apart[:: 1 - len(apart)])
     names = [f"“{each.name}”" for each in some]
     return f"{listing(names) if len(names) <= _NAMED else count(len(names), 'other')} end {' to '.join(ends)}"
 
@@ -275,32 +310,12 @@ def noise_cost(run: Run) -> Sentence | None:
     every, above = (optimizer_figures(run, figure) for figure in ("privacy_noise_loss", "above_optimum"))
     if "privacy.epsilon" not in run.known or not every or len(every) > _NAMED:
         return None
-    ways = [
-        f"{number(each, 2)} to the loss of “{name}” (which ends {number(above[name], 2)} above the optimum)"
-        for name, each in every.items()
-    ]
-    epsilon = number(run.known["privacy.epsilon"])
-    text = f"The noise for epsilon = {epsilon} adds {listing(ways)}."
+    (first, noise), *others = every.items()
+    ways = [f"{number(noise, 2)} of the {number(above[first], 2)} by which “{first}” ends above the optimum"]
+    ways += [f"{number(each, 2)} of the {number(above[name], 2)} of “{name}”" for name, each in others]
+    text = f"The noise for epsilon = {number(run.known['privacy.epsilon'])} makes {listing(ways)}."
     keys = [f"learning.{name}.{figure}" for name in every for figure in ("privacy_noise_loss", "above_optimum")]
     return Sentence(text, MODEL, ("privacy.epsilon", *keys))
-
-
-def losses_by_group(run: Run) -> Sentence | None:
-    """Say which of a few groups the model serves worse: that with the widest gap, and that with the least loss."""
-    every, by = optimizer_figures(run, "loss"), dict[str, dict[str, float]]()
-    for name in [each for each in every if each not in references(optimizers(run))]:
-        key = f"learning.{name}.loss_of_group_"
-        by[name] = {each.removeprefix(key): value for each, value in run.known.items() if each.startswith(key)}
-    if not by or not all(2 <= len(of) <= 4 for of in by.values()):
-        return None
-    worst = max(by, key=lambda name: max(by[name].values()) - min(by[name].values()))
-    best = min(by, key=every.__getitem__)
-    ways = [
-        f"that of “{name}” {listing([f'{number(value, 3)} for “{group}”' for group, value in by[name].items()])}"
-        for name in dict.fromkeys((worst, best))
-    ]
-    keys = tuple(f"learning.{name}.loss_of_group_{group}" for name in (worst, best) for group in by[name])
-    return Sentence(f"Loss by group: {'; '.join(ways)}.", MODEL, keys)
 
 
 def against_methods(run: Run, key: str) -> Sentence | None:
@@ -321,21 +336,30 @@ def against_methods(run: Run, key: str) -> Sentence | None:
     return Sentence(f"The {wording.words} is {wording.write(value)}, {' and '.join(ways)}.", MODEL, facts)
 
 
+def cost_parts(run: Run) -> dict[str, float]:
+    """Return what of the cost is for what, by the key of the fact that says how much of it there is."""
+    if (prices := run.scenario.prices) is None:
+        return {}
+    each = {"fleet.bytes_down": prices.gigabyte / 1e9, "fleet.bytes_up": prices.gigabyte / 1e9}
+    each |= {"fleet.energy": prices.kilowatt_hour / 1e3, "sessions.device_hours": prices.device_hour}
+    return {key: price * run.known[key] for key, price in each.items() if price and key in run.known}
+
+
+_PAID = {
+    "fleet.bytes_down": "{} sent to devices",
+    "fleet.bytes_up": "{} sent by devices",
+    "fleet.energy": "{} of energy",
+    "sessions.device_hours": "{} hours of device time",
+}
+
+
 def costs(run: Run) -> Sentence | None:
     """Say what the run costs by the scenario's prices, and what of that is for what."""
-    prices, cost = run.scenario.prices, run.known.get("fleet.cost")
-    if prices is None or cost is None:
+    cost, parts = run.known.get("fleet.cost"), cost_parts(run)
+    if cost is None:
         return None
-    amounts = {
-        "fleet.bytes": (prices.gigabyte / 1e9, "traffic of {}"),
-        "fleet.energy": (prices.kilowatt_hour / 1e3, "energy of {}"),
-        "sessions.device_hours": (prices.device_hour, "{} hours of device time"),
-    }
-    parts = {key: price * run.known[key] for key, (price, _) in amounts.items() if price and key in run.known}
-    ways = [
-        f"{number(parts[key], 3)} for {amounts[key][1].format(wording_of(key).write(run.known[key]))}" for key in parts
-    ]
-    text = f"The run costs {wording_of('fleet.cost').write(cost)}, in the currency of `prices`: {listing(ways)}."
+    ways = [f"{number(parts[key], 3)} for {_PAID[key].format(wording_of(key).write(run.known[key]))}" for key in parts]
+    text = f"The run costs {wording_of('fleet.cost').write(cost)} (in the currency of the scenario): {listing(ways)}."
     return Sentence(text, COST, ("fleet.cost", *parts))
 
 
@@ -350,15 +374,33 @@ def staleness(run: Run) -> Sentence | None:
     return Sentence(f"{text}{f': {listing(by)}' if by else ''}.", WHAT, (key, *keys.values()))
 
 
+def hours_without(run: Run) -> tuple[int, int]:
+    """Return in how many hours of the day hardly any device is available, and how many are known."""
+    keys = [key for key in run.known if key.startswith(_BY_HOUR)]
+    return sum(run.known[key] < _HARDLY for key in keys), len(keys)
+
+
 def waiting(run: Run) -> Sentence | None:
     """Say how long rounds wait for clients, and in how many hours of the day hardly any device is available."""
     if (share := run.known.get("rounds.waiting_share", 0.0)) < _HARDLY / 2:
         return None
-    keys = [key for key in run.known if key.startswith("population.available_share.utc.")]
-    empty = sum(run.known[key] < _HARDLY for key in keys)
+    empty, hours = hours_without(run)
     text = f"Rounds wait for clients {percent(share)} of the time"
-    text += f": in {empty} of {len(keys)} hours of the day hardly any device is available" if empty else ""
+    text += f": in {empty} of {hours} hours of the day hardly any device is available" if empty else ""
+    keys = [key for key in run.known if key.startswith(_BY_HOUR)]
     return Sentence(f"{text}.", COST, ("rounds.waiting_share", *keys))
+
+
+def wasted(run: Run) -> Sentence | None:
+    """Say which share of the device time was wasted, and which sessions ended without a report that was taken."""
+    if (share := run.known.get("sessions.wasted_share", 0.0)) < _HARDLY:
+        return None
+    ends = {f"sessions.{name}_share": each.words for name, each in SESSION_OUTCOMES.items() if name != "reported"}
+    ends = {key: words for key, words in ends.items() if run.known.get(key, 0.0) >= _HARDLY / 2}
+    ways = [f"{percent(run.known[key])} ({words})" for key, words in ends.items()]
+    text = f"{percent(share)} of the device time was wasted"
+    text += f". Sessions of which no report was taken: {listing(ways)}." if ways else "."
+    return Sentence(text, COST, ("sessions.wasted_share", *ends))
 
 
 def long_run(run: Run) -> Sentence | None:
@@ -367,21 +409,32 @@ def long_run(run: Run) -> Sentence | None:
         return None
     ways = dict[str, list[str]]()
     for (r,), study in run.convergence.sort("separation", "round").group_by("separation", maintain_order=True):
-        far = study.filter(study["tv"] >= _FORGOTTEN)["round"]  # distances may rise again
+        far = study.filter(study["tv"] >= FORGOTTEN)["round"]  # distances may rise again
         after, followed = int(far[-1]) + 1 if len(far) else 0, int(study["round"][-1]) + 1
+        floor = study["noise_floor"].tail(1).fill_null(0.0)[0]
         way = f"not within {count(followed, 'round')}" if after == followed else f"after {count(after + 1, 'round')}"
+        way = way if after < followed or floor < FORGOTTEN else f"{way} (or sampling noise hides it)"
         ways.setdefault(way, []).append(equation("R", r))
     shown = [f"{way} at {listing(some)}" for way, some in ways.items()]
     shown = shown if len(shown) <= _NAMED else [shown[0], shown[-1]]
-    text = f"Participation comes within {percent(_FORGOTTEN)} (TV) of its long-run shares {listing(shown)}."
+    text = f"Participation comes within {percent(FORGOTTEN)} (TV) of its long-run shares {listing(shown)}."
     return Sentence(text, BIAS, ("convergence",))
+
+
+def of_study(run: Run) -> Sentence | None:
+    """Say which separation all else is of, where a convergence study follows several."""
+    at = run.clients["separation"]
+    if run.convergence is None or at.n_unique() > 1 or run.convergence["separation"].n_unique() < 2:
+        return None
+    return Sentence(f"All but how the start is forgotten is of {equation('R', int(at[0]))}.", WHAT, ("convergence",))
 
 
 def measured(run: Run, key: str) -> Sentence | None:
     """Say any fact by its key: with the words of its own where it has some, or else as its value with its interval."""
     bias, wording, fact = bias_of(run), wording_of(key), run.fact(key)
     if (match := next((part for part in bias.parts if part.key == key), None)) is not None:
-        return share(match)
+        first, more = share(match), None if match.significant else strongest(bias)
+        return first if more is None else Sentence(f"{first.text} {more.text}", BIAS, (*first.facts, *more.facts))
     if key in {key_of(run, "l1_uniform"), key_of(run, "tv_uniform")}:
         return who_takes_part(run, bias)
     if key in map(_loss, optimizers(run)):
@@ -428,12 +481,12 @@ def sentences(run: Run) -> Iterator[Sentence]:
     groups = by_group(run, bias)
     widest = [each for each in bias.contrasts if groups is None or each[0].kind != "group"]
     by_question: dict[str, list[Sentence | None]] = {
-        WHAT: [how_often(run), staleness(run)],
-        BIAS: [how_even(run, bias), groups, trend(bias), *map(contrast, widest), long_run(run)],
-        MODEL: [losses(run), swing(run), losses_by_group(run), noise_cost(run)],
-        COST: [costs(run), waiting(run)],
+        WHAT: [how_often(run), staleness(run), of_study(run)],
+        BIAS: [trend(bias), *map(contrast, widest), how_even(run, bias), groups, long_run(run)],
+        MODEL: [losses(run), *debiasing(run), swing(run), noise_cost(run)],
+        COST: [costs(run), waiting(run), wasted(run)],
     }
     if one_round(run):
-        by_question = {WHAT: by_question[WHAT], COST: []}
+        by_question = {WHAT: by_question[WHAT], COST: [wasted(run)]}
     for about, lines in by_question.items():
         yield from filter(None, (*lines, *(sentence_of(run, key) for key in facts if _SAID[key][0] == about)))

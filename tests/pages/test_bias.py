@@ -116,13 +116,13 @@ def test_groups_that_differ_are_told_with_their_interval(run: Run) -> None:
 
 def test_parts_are_said_with_what_the_test_says() -> None:
     more = ClientShare("group", "a b", 0.5, 300, 1.96, low=1.8, high=2.1, visible=0.1, significant=True)
-    assert share(more).text == "“a b” takes part 1.96 times as often as its size says (1.8 to 2.1, significant)."
+    assert share(more).text == "“a b” gave 1.96 times its fair share of the reports (1.8 to 2.1, significant)."
     never = replace(more, taken=0, times=0.0, low=0.0, high=0.1)
-    assert share(never).text == "“a b” takes part 0 times as often as its size says (0 to 0.1, significant)."
+    assert share(never).text == "“a b” gave 0 times its fair share of the reports (0 to 0.1, significant)."
     same = share(replace(more, times=1.01, low=0.9, high=1.1, significant=False)).text
     assert same.endswith("(0.9 to 1.1, not significantly different from 1).")
     untested = share(ClientShare("weight", "heaviest tenth", 0.1, 3, 1.5)).text
-    assert untested == "The heaviest tenth takes part 1.5 times as often as its size says (not tested)."
+    assert untested == "The heaviest tenth gave 1.5 times its fair share of the reports (not tested)."
 
 
 def test_who_never_reported_is_said_to_have_never(run: Run) -> None:
@@ -131,7 +131,7 @@ def test_who_never_reported_is_said_to_have_never(run: Run) -> None:
     given = flat(run, counts)
     bias = bias_of(changed(given, clients=given.clients.with_columns(group=halves)))
     (ends,) = bias.contrasts
-    assert contrast(ends).text == "“a” never reported, and “b” reported 2 times its fair share."
+    assert contrast(ends).text == "“a” never reported, and “b” gave 2 times its fair share of the reports."
 
 
 def test_only_parts_that_differ_significantly_are_a_contrast(run: Run) -> None:
@@ -141,13 +141,11 @@ def test_only_parts_that_differ_significantly_are_a_contrast(run: Run) -> None:
     assert given.contrasts == []
     low = replace(parts[1], high=0.9, significant=True)
     (ends,) = replace(given, parts=(parts[0], low, *parts[2:])).contrasts
-    assert contrast(ends).text == "“g1” takes part 0.6 times as often as its size says (0.1 to 0.9, significant)."
+    assert contrast(ends).text == "“g1” gave 0.6 times its fair share of the reports (0.1 to 0.9, significant)."
     high = replace(parts[8], low=1.1, significant=True)
     (ends,) = replace(given, parts=(parts[0], low, *parts[2:8], high, parts[9])).contrasts
-    assert (
-        contrast(ends).text
-        == "“g8” takes part 1.3 times as often as its size says, and “g1” 0.6 times: both significant."
-    )
+    text = "“g8” gave 1.3 times its fair share of the reports, and “g1” 0.6 times: both significant."
+    assert contrast(ends).text == text
 
 
 @pytest.mark.parametrize(("tilt", "least", "most"), [(0.0, 0, 4), (0.02, 45, 60)])
@@ -162,7 +160,7 @@ def test_a_trend_over_tenths_is_found(run: Run, tilt: float, least: int, most: i
         found_in += bias.trend == "speed"
         said = trend(bias)
         assert (said is not None) == (bias.trend is not None)
-        assert said is None or "the faster clients are, the more often they come" in said.text or not tilt
+        assert said is None or "the faster clients are, the more often" in said.text or not tilt
     assert least <= found_in <= most
 
 

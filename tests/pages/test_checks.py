@@ -22,6 +22,9 @@ from fedsim.run.check import Check, Grade, agreeing, exit_code
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.component import Choice
+from fedsim.scenario.privacy import Privacy
+from fedsim.scenario.studies import ConvergenceStudy, Theory
+from fedsim.scenario.work import Prices
 from tests.conftest import Load
 from tests.pages.runs import changed
 
@@ -213,6 +216,73 @@ def test_what_is_worse_has_the_remedy_of_its_cause(run: Run) -> None:
     start = float(run.learning.filter(optimizer="fedavg", round=-1)["loss"][0])
     fine = known(run, learning__fedavg__loss=1.01 * start)  # a mean that is above, of losses that are not all
     assert Grade.BAD not in states(fine, "trained")
+
+
+@pytest.mark.parametrize(("floor", "asked"), [(0.02, True), (0.001, False)])
+def test_a_study_that_noise_hides_asks_for_replicas(run: Run, floor: float, asked: bool) -> None:
+    """And one that it does not hide for nothing: a longer separation would forget the start more slowly."""
+    assert run.convergence is not None
+    theory = Theory(convergence=ConvergenceStudy(separations=[4], replicas=100))
+    given = changed(run, convergence=run.convergence.with_columns(noise_floor=pl.lit(floor)))
+    given = scenario(given, learning=None, theory=theory)
+    (check,) = (each for each in checks_of(given) if each.name == "even" and each.state is Grade.NONE)
+    assert check.remedy.startswith("Follow 1,600 replicas" if asked else "")
+    assert bool(check.remedy) == asked
+
+
+@pytest.mark.parametrize(
+    ("figures", "prices", "name", "remedy"),
+    [
+        ({"rounds__waiting_share": 0.3}, {}, "waits", "Sweep smaller cohorts, with which rounds wait less."),
+        ({"rounds__waiting_share": 0.05}, {}, "waits", None),
+        (
+            {"rounds__waiting_share": 0.3, "population__available_share__utc__03": 0.0},
+            {},
+            "waits",
+            "Add devices that are available in the other hours, as of other time zones: rounds wait there.",
+        ),
+        (
+            {"fleet__cost": 3.0, "fleet__bytes_down": 2e9, "fleet__bytes_up": 1e9},
+            {"gigabyte": 1},
+            "spends",
+            "Try a model of half the size: 66.7 % of the cost is for bytes that devices downloaded.",
+        ),
+        (
+            {"fleet__cost": 4.0, "fleet__bytes_down": 1e9, "sessions__device_hours": 3.0},
+            {"gigabyte": 1, "device_hour": 1},
+            "spends",
+            "Try fewer samples in a session (`session.samples`), or fewer clients in a round: "
+            "75.0 % of the cost is for device-hours.",
+        ),
+        (
+            {"rounds__target_share": 0.5, "rounds__shortage_share": 0.4},
+            {},
+            "cohorts",
+            "Sweep smaller cohorts, which fill more often.",
+        ),
+        ({"rounds__target_share": 0.5, "rounds__shortage_share": 0.0}, {}, "cohorts", ""),
+    ],
+)
+def test_what_costs_most_is_what_is_advised_on(
+    run: Run, figures: dict[str, float], prices: dict[str, float], name: str, remedy: str | None
+) -> None:
+    """Of waiting, of cost and of cohorts that do not fill: by the facts, and nothing where they are small."""
+    given = known(scenario(run, prices=Prices(**prices) if prices else None), **figures)
+    advice = [each.remedy.replace("\N{NARROW NO-BREAK SPACE}", " ") for each in checks_of(given) if each.name == name]
+    assert advice == ([] if remedy is None else [remedy])
+
+
+@pytest.mark.parametrize(
+    ("training", "epsilon", "asked"), [("noise", 2.0, True), ("none", 2.0, False), ("noise", None, False)]
+)
+def test_a_private_training_is_asked_for_other_epsilons(
+    run: Run, training: str, epsilon: float | None, asked: bool
+) -> None:
+    promise: dict[str, Any] = {"delta": 1e-6, "clip": 1, "training": training}
+    promise |= {"noise_multiplier": 1} if epsilon is None else {"epsilon": epsilon}
+    given = manifest(scenario(run, privacy=Privacy(**promise)), command="fedsim run made.fedsim.yaml")
+    commands = [each.command for each in checks_of(given) if each.name == "epsilons"]
+    assert commands == ["fedsim sweep made.fedsim.yaml --set 'sweep.grid={privacy.epsilon: [0.5, 1, 2, 4]}'"] * asked
 
 
 def test_the_step_that_is_lowered_is_the_optimizers_own(run: Run) -> None:

@@ -12,10 +12,12 @@ import pytest
 
 from fedsim import Scenario, simulate
 from fedsim.measure.verdict import Look
+from fedsim.pages.bias import bias_of
+from fedsim.pages.charts.learning import loss_charts
 from fedsim.pages.checks import checks_of
 from fedsim.pages.methods import compare_losses
 from fedsim.pages.run import run_answer
-from fedsim.pages.words import losses, swing
+from fedsim.pages.words import debiasing, losses, measured, share, strongest, swing
 from fedsim.run.check import Grade
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
@@ -152,6 +154,28 @@ def test_each_loss_stands_on_its_side(run: Run) -> None:
     )
 
 
+@pytest.mark.parametrize(("end", "names"), [(5.02, ["loss", "loss-whole"]), (5.5, ["loss"])])
+def test_losses_that_lie_on_each_other_are_shown_above_the_reference(run: Run, end: float, names: list[str]) -> None:
+    charts = [chart for chart in loss_charts(trained(run, {"a": end, "a_uniform": 5.0})) if chart is not None]
+    assert [chart.name for chart in charts] == names
+    assert [chart.aside for chart in charts] == [False, True][: len(names)]
+    assert (charts[0].title == "Loss above unbiased training") == (len(names) > 1)
+
+
+def test_what_is_not_significant_is_followed_by_what_is_most(run: Run) -> None:
+    """A headline that asks for a group within chance goes on with the widest significant contrast."""
+    parts = bias_of(run).parts
+    same = next(each for each in parts if each.key and each.tested and not each.significant)
+    most = next(each for each in parts if each.key and each.significant)
+    widest = strongest(bias_of(run))
+    assert widest is not None
+    text, plain = measured(run, same.key), measured(run, most.key)
+    assert text is not None
+    assert plain is not None
+    assert text.text == f"{share(same).text} {widest.text}"
+    assert plain.text == share(most).text
+
+
 @pytest.mark.parametrize("wave", [0.4, 0.0])
 def test_a_loss_that_swings_with_the_hour_is_said_to(run: Run, wave: float) -> None:
     """Two methods alike, of which one swings about the mean of both: over whole days they do not differ."""
@@ -173,7 +197,7 @@ def test_a_loss_that_swings_with_the_hour_is_said_to(run: Run, wave: float) -> N
 def test_without_a_reference_the_lowest_loss_is_compared_with(run: Run) -> None:
     text = words(trained(run, {"a": 5.4, "b": 5.0}))
     assert text.startswith("“b” has the lowest loss (")
-    assert re.search(r"\); “a” ends 0\.[34]\d* above it, significantly\.$", text)
+    assert re.search(r"\); “a” ends 0\.[34]\d* above it, significantly\. Of these methods, use “b” here\.$", text)
 
 
 def test_privacy_noise_is_no_bias(run: Run) -> None:
@@ -187,6 +211,29 @@ def test_privacy_noise_is_no_bias(run: Run) -> None:
 def test_too_few_evaluations_are_not_tested(run: Run) -> None:
     text = words(trained(run, {"a": 5.4, "a_uniform": 5.0}, noise=0.0, every=20))
     assert text == "“a” ends 0.4 above unbiased training (loss 5); not tested: there are too few evaluations."
+
+
+@pytest.mark.parametrize(
+    ("loss", "far", "first", "last"),
+    [
+        (4.6, (0.1, 0.3), "Debiasing helps here: ", "and its mean model over the last half is nearer the optimum ("),
+        (5.4, (0.3, 0.1), "Debiasing hurts here: ", "and its mean model over the last half is further from "),
+        (5.4, (0.1, 0.3), "Debiasing hurts here: ", "although its mean model over the last half is nearer "),
+        (5.001, (), "Debiasing has not lowered the loss: ", "above “fedavg” (not significant)."),
+        (4.99, (), "Whether debiasing helps is not clear: ", "below “fedavg” (not significant)."),
+    ],
+)
+def test_whether_debiasing_helps_is_said(run: Run, loss: float, far: tuple[float, ...], first: str, last: str) -> None:
+    """By the loss and its test, and by the distance of the mean model where that is known, the same or another way."""
+    names = ("debiased_fedavg", "fedavg")
+    given = trained(run, dict(zip(names, (loss, 5.0), strict=True)), noise=0.002 if far else 0.05, seed=8)
+    known = {f"learning.{name}.bias": each for name, each in zip(names, far, strict=False)}
+    assert run.scenario.learning is not None
+    learning = run.scenario.learning.model_copy(update={"optimizers": [OptimizerChoice(kind=kind) for kind in names]})
+    scenario = given.scenario.model_copy(update={"learning": learning})
+    (sentence,) = debiasing(changed(given, scenario=scenario, metrics={**given.metrics, **known}))
+    assert sentence.text.startswith(first)
+    assert last in sentence.text
 
 
 @pytest.mark.parametrize(
@@ -204,7 +251,7 @@ def test_too_few_evaluations_are_not_tested(run: Run) -> None:
 def test_debiasing_is_advised_only_where_it_may_help(
     run: Run, kinds: tuple[str, ...], ends: Mapping[str, float], debias: bool
 ) -> None:
-    given = trained(run, ends) if ends else changed(run, learning=None)
+    given = trained(run, ends) if ends else changed(run, learning=None, convergence=None)
     assert run.scenario.learning is not None
     choices = [OptimizerChoice(kind=kind) for kind in kinds]
     learning = run.scenario.learning.model_copy(update={"optimizers": choices}) if kinds else None

@@ -233,7 +233,7 @@ def test_many_groups_are_shown_at_both_ends(run: Run) -> None:
     assert len(shares) == 24
     assert shares == sorted(shares, reverse=True)
     assert (shares[0], shares[-1]) == pytest.approx((100 / 50.5, 1 / 50.5), rel=1e-3)
-    assert "24 of the 100 groups: those at both ends." in chart.notes
+    assert chart.finding == "Of 100 groups, the 12 at either end; the others lie between."
 
 
 @pytest.mark.parametrize("fair", [0.01, 0.05, 0.2])

@@ -124,7 +124,7 @@ def test_every_number_is_that_of_a_fact(tmp_path: Path, case: str) -> None:
 @pytest.mark.parametrize(
     ("key", "begins"),
     [
-        ("group.group-3.reported_ratio", "“group 3” takes part "),
+        ("group.group-3.reported_ratio", "“group 3” gave "),
         ("participation.l1_uniform", "“group "),
         ("participation.coverage", "Clients that took part at least once: 100"),
         ("learning.fedavg.loss", "“fedavg” ends 0.0253 above unbiased training (loss 5.287), significantly; "),

@@ -198,10 +198,14 @@ def test_the_page_says_what_the_metrics_say(scenario: Scenario, tmp_path: Path) 
         name: 50 * (metrics[f"{of.format(name)}{figure}"] - metrics[f"{of.format(name)}alone.{figure}"])
         for name in ("keyboard", "speech")
     }
-    assert all(f"that of “{name}” by {by:+.1f} points" in told["answer"] for name, by in apart.items())
+    assert all(f"“{name}” {by:+.1f}".replace("-", "\N{MINUS SIGN}") in told["answer"] for name, by in apart.items())
     left = metrics["jobs.left_out_share"]
     assert ("Every device was selected by a job." in said) == (left == 0)
-    assert f"not {metrics['job.keyboard.alone.updates.per_day']:.3g} as alone" in told["answer"].replace(",", "")
+    less = 100 * (1 - metrics["job.keyboard.updates.per_day"] / metrics["job.keyboard.alone.updates.per_day"])
+    share = (
+        f"{abs(less):.1f}\N{NARROW NO-BREAK SPACE}% {'fewer' if less > 0 else 'more'} than" if less else "as many as"
+    )
+    assert f" updates per day, {share} alone" in said
     assert f"at delta = {metrics['privacy.user.delta']:g}" in said
     fewer = {"jobs.speech.groups": ["north"], "jobs.keyboard.groups": ["north"], "jobs.speech.privacy": None}
     record(scenario.with_values({**fewer, "expect": []}), tmp_path / "other", Provenance())

@@ -58,8 +58,8 @@ def eligible_chart(run: Run) -> Chart | None:
     ]
     x, y = AxisLook(f"simulated time ({unit})"), AxisLook("clients")
     rules = [Rule(f"{count(run.wanted)} wanted", run.wanted)] if run.wanted else []
-    notes = ["Eligible: available, cooled down, and not in a session.", *sampled(run)]
-    chart = line_plot("eligible", "Clients that could be selected", series, x, y, rules, notes)
+    finding = "Eligible: available, not waiting for its next turn, and not in a session."
+    chart = line_plot("eligible", "Clients that could be selected", series, x, y, rules, sampled(run), finding)
     return replace(chart, aside=run.known.get("rounds.waiting_share", 0.0) < WAITING)
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from fedsim.common.errors import ChainError
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import AxisLook, Series, line_plot
+from fedsim.pages.metric_wording import tv
 from fedsim.run.run import Run
 from fedsim.theory import distances
 
@@ -37,11 +38,16 @@ def distance_chart(run: Run) -> Chart | None:
     raw, error, clean = (run.of_reports(f"l1_uniform{which}") for which in ("", "_se", "_corrected"))
     measured = raw if clean is None else clean
     if measured is not None:
-        at, tv, half = np.array([[float(table["separation"][0])], [measured / 2], [error or np.nan]])
+        at, far, half = np.array([[float(table["separation"][0])], [measured / 2], [error or np.nan]])
         margin = {"margin": half, "interval": "two standard errors"} if error else {}
-        series.append(Series("this run" if clean is None else "this run, without noise", at, tv, look="dots", **margin))
+        series.append(
+            Series("this run" if clean is None else "this run, without noise", at, far, look="dots", **margin)
+        )
     x, y = AxisLook("separation R (rounds)", "whole"), AxisLook("total variation distance from uniform", "percent")
-    return line_plot("distance", "Distance from uniform, by separation", series, x, y, notes=notes)
+    finding = ""
+    if raw is not None and clean is not None and tv(raw) != tv(clean):
+        finding = f"Of the {tv(raw)} of this run, {tv(clean)} are left without noise."
+    return line_plot("distance", "Distance from uniform, by separation", series, x, y, notes=notes, finding=finding)
 
 
 def convergence_chart(run: Run) -> Chart | None:

@@ -9,10 +9,11 @@ import polars as pl
 from fedsim.common.formatting import count, listing, number
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import AxisLook, Rule, Series, line_plot
-from fedsim.pages.methods import INITIAL_ROUND, optimizers, references
+from fedsim.pages.methods import INITIAL_ROUND, compared_with, late_losses, optimizers, references
 from fedsim.run.run import Run
 
 FURTHER = 1e4  # values so many times above the first ones are not drawn
+_NEAR = 0.03  # of the range of losses, below which their ends are not distinguished in a chart
 _MOST = 6  # optimizers of each run drawn at most where there are two runs
 
 
@@ -38,9 +39,15 @@ def curves(run: Run, column: str = "loss") -> Iterator[Series]:
 
 
 def _chart(
-    name: str, shown: Sequence[Series], y: str, notes: Sequence[str], rules: Sequence[Rule] = (), finding: str = ""
+    name: str,
+    shown: Sequence[Series],
+    y: str,
+    notes: Sequence[str],
+    rules: Sequence[Rule] = (),
+    finding: str = "",
+    noun: str = "round",
 ) -> Chart:
-    look = AxisLook("rounds done", "whole"), AxisLook(y, "auto")
+    look = AxisLook(f"{noun}s done", "whole"), AxisLook(y, "auto")
     return line_plot(name, y.capitalize(), shown, *look, rules, notes, finding)
 
 
@@ -55,14 +62,41 @@ def training_chart(run: Run, column: str = "loss") -> Chart | None:
     if column == "loss":
         cut = any(key.endswith(".diverged_round") for key in run.known)
         until = f"Lines end before they reach {count(round(FURTHER))} times their first value." if cut else ""
-        return _chart("loss", shown, "loss", notes, finding=until)
-    foreseen = [(each, run.known.get(f"learning.{each.name}.bias_predicted", 0.0)) for each in shown]
-    levels = [(each, level) for each, level in foreseen if level > 1e-9]
-    if levels:
-        ways = listing([f"{number(level, 3)} for “{each.name}”" for each, level in levels])
-        notes = [f"Dotted: where theory says that the mean model ends, {ways}; noise keeps each model away.", *notes]
-    rules = [Rule("" if at else "predicted", level, color=each.color) for at, (each, level) in enumerate(levels)]
-    return _chart("optimum", shown, "distance from the optimum", notes, rules)
+        return _chart("loss", shown, "loss", notes, finding=until, noun=run.noun)
+    ends = [(each, run.known.get(f"learning.{each.name}.bias", np.nan)) for each in shown]
+    ends = [(each, end) for each, end in ends if np.isfinite(end)]
+    finding, rules = (
+        "",
+        [Rule("mean model" if not at else "", end, color=of.color) for at, (of, end) in enumerate(ends)],
+    )
+    if ends:
+        ways = listing([f"{number(end, 3)} for “{each.name}”" for each, end in ends])
+        finding = (
+            "Lines: the model of each round. Dotted: the mean model over the last half, without the noise of rounds."
+        )
+        notes = [f"Distance of the mean model from the optimum: {ways}.", *notes]
+    return _chart("optimum", shown, "distance from the optimum", notes, rules, finding, run.noun)
+
+
+def loss_charts(run: Run) -> list[Chart | None]:
+    """Draw losses; and where these lie on each other at the end, first by how much they are above unbiased training."""
+    whole, pair = training_chart(run), compared_with(run)
+    if whole is None or pair is None or pair[0] not in references(optimizers(run)):
+        return [whole]
+    (other, names), lines = pair, {each.name: each.y for each in curves(run)}
+    beside, excess = late_losses(run, other)[0], list[Series]()
+    for name in names:
+        late = late_losses(run, name)[0].join(beside, on="round", suffix="_of_other").sort("round")
+        rounds, apart = (late["round"] - INITIAL_ROUND).cast(pl.Float64), late["loss"] - late["loss_of_other"]
+        color = marks.series_color([each for each in optimizers(run) if each != other].index(name))
+        excess.append(Series.binned(name, rounds.to_numpy(), apart.to_numpy(), color))
+    values = np.concatenate([np.zeros(0), *lines.values()])
+    if not excess or max(np.abs(each.y).max(initial=0.0) for each in excess) > _NEAR * float(np.ptp(values)):
+        return [whole]
+    look = AxisLook("rounds done", "whole"), AxisLook("loss above unbiased training")
+    finding = "Over the last half of the run, where the losses themselves cannot be distinguished."
+    shown = line_plot("loss", "Loss above unbiased training", excess, *look, [Rule("unbiased", 0.0)], (), finding)
+    return [shown, replace(whole, name="loss-whole", aside=True)]
 
 
 def loss_chart(runs: Mapping[str, Run]) -> Chart | None:

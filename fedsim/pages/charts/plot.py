@@ -39,6 +39,7 @@ _ROW_NAME = 28  # characters of a name that fit to the left of a row
 _POINT_NAME = 30  # and beside a point
 _LETTER = 0.027  # of the width of the axes, what a letter of such a name takes
 _SEEN = 0.01  # of the range of a chart: narrower bands are not seen, nor are nearer lines apart
+_BARS = 80.0  # points that all bars above each other take at most
 _DECADES = 5  # of a logarithmic axis at most, below the greatest value
 
 
@@ -62,7 +63,7 @@ _LOOKS: Mapping[LineLook, Mapping[str, Any]] = {
     "dashed": {"linestyle": marks.DASHED},
     "dotted": {"linestyle": marks.DOTTED, "linewidth": 1},
     "bars": {"drawstyle": "steps-mid"},
-    "spans": {"linewidth": 7, "solid_capstyle": "butt"},
+    "spans": {"solid_capstyle": "butt"},
     "ticks": {"linestyle": "", "marker": "|", "markersize": 9},
     "dots": _FREE,
     "hollow": _FREE | {"markerfacecolor": marks.PAPER},
@@ -199,6 +200,8 @@ def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Seque
         if each.look == "bars":
             axes.fill_between(each.x, 0, each.y, step="mid", color=each.color, alpha=0.25, linewidth=0)
         style: dict[str, Any] = {"markersize": 5 if len(each.x) < 60 else 2.6, "marker": "o" if single else ""}
+        if each.look == "spans":  # so that neighbours do not touch
+            style["linewidth"] = min(7.0, _BARS / len(np.unique(ys)))
         (artist,) = axes.plot(each.x, each.y, color=each.color, **{**style, **_LOOKS[each.look]})
         entries.append((artist, each.name))
     for level in rules:

@@ -38,7 +38,8 @@ def round_chart(run: Run) -> Chart | None:
         for at, outcome in enumerate(SESSION_OUTCOMES)
         if (of_outcome := ended == outcome).any()
     ]
-    text = f"Round {of['round']}, of median length ({duration(took)})"
+    which = f"Round {of['round']}, of median length" if len(run.rounds) > 1 else "The only round"
+    text = f"{which} ({duration(took)})"
     text += f": {of['reported']:,} of {count(of['selected'], 'session')} reported."
     look = AxisLook(f"time since the round opened ({unit})"), AxisLook("sessions, in the order of their ends", ticks={})
     notes = [f"{len(table)} of the sessions, evenly spaced."] if len(table) < of["selected"] else []

@@ -35,8 +35,10 @@ def who_charts(run: Run, bias: Bias) -> list[Chart | None]:
     if {"group", "weight"} <= {*ways} and ways["group"]["value"].sort().equals(ways["weight"]["value"].sort()):
         del ways["weight"]  # each group has a weight of its own
     significant = [kind for kind in ways if kind == bias.trend or any(part.significant for part in bias.of(kind))]
+    asked = next((part.kind for part in bias.parts if part.key and part.key == run.scenario.headline), "")
     widest = bias.trend or (bias.contrasts[0][0].kind if bias.contrasts else "")
     first = widest if widest in significant else next(iter([*significant, *ways]), None)
+    first = asked if asked in ways else first
     shown = [*significant, *(["group"] if 1 < len(ways.get("group", ())) <= _GROUPS else [])]
     alone = lorenz_chart({"measured": run}, "lorenz" if first else "who")
     if first is None:
@@ -58,9 +60,13 @@ def _row_chart(run: Run, way: pl.DataFrame, name: str) -> Chart:
     notes = [f"Participation share: the share of the {what} over the share of the clients. 1 is equal shares for all."]
     if not tested:
         notes.append(f"Grey: where independent draws with equal chances would put every {noun}, in 19 of 20 runs.")
+    half, finding = count(GROUP_ROWS // 2), ""
     if len(data) < len(way):
-        notes.append(f"{count(len(data))} of the {count(len(way), noun)}: those at both ends.")
+        finding = f"Of {count(len(way), noun)}, the {half} at either end; the others lie between."
     value, low, high = (data[each].cast(pl.Float64).to_numpy() for each in ("value", "low", "high"))
+    theory = None if data["theory"].null_count() else data["theory"].to_numpy()
+    if tested and theory is not None and (outside := int(((theory < low) | (theory > high)).sum())):
+        finding += f"Theory lies outside {outside} of {len(data)} intervals; its check takes all clients together."
     rows = Rows(
         names=data["name"].to_list(),
         value=value,
@@ -69,12 +75,12 @@ def _row_chart(run: Run, way: pl.DataFrame, name: str) -> Chart:
         legend=("beyond chance" if tested else "measured", "within chance"),
         unit=_SHARE,
         reference=1.0,
-        theory=None if data["theory"].null_count() else data["theory"].to_numpy(),
+        theory=theory,
         chance=None if tested else data["chance"].to_numpy(),
         interval="intervals at the level of the verdict, 95\N{NARROW NO-BREAK SPACE}% for all looks",
     )
     by = {"zone": "time zone", "availability": "available time"}.get(kind, kind)
-    return row_plot(rows, name, f"Who takes part, by {by}", notes)
+    return replace(row_plot(rows, name, f"Who takes part, by {by}", notes), finding=finding)
 
 
 def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
@@ -93,7 +99,8 @@ def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
             texts.append(f"{of} half that reported least gave {half} of the reports (Gini {number(gini(counts), 2)}).")
     if not series:
         return None
-    if len(runs) == 1 and (wanted := bias_of(run).fair) is not None:
+    wanted, logged = bias_of(run).fair, run.scenario.log is not None  # of a log without all clients, as drawn
+    if len(runs) == 1 and (wanted is not None or logged):
         # Counts of a fair lottery in order are quantiles of the binomial, but for what rounding adds.
         counts, reached = _fair_counts(taken, clients)
         upto = np.append(np.floor(reached[:-1] * clients + 0.5), clients)
@@ -103,7 +110,10 @@ def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
             values = np.maximum(taken / clients + wider * away, 0.0)
             return np.asarray(values / (values @ often))
 
-        wider = bisected(lambda by: float(np.abs(fair(by) - 1 / clients) @ often) < 2 * wanted, 0.0, 100.0, 1e-9)
+        wider = 1.0
+        if wanted is not None:
+            far = 2 * wanted
+            wider = bisected(lambda by: float(np.abs(fair(by) - 1 / clients) @ often) < far, 0.0, 100.0, 1e-9)
         series.append(_lorenz("equal chances", fair(wider), often, marks.MUTED))
     ends = np.array([0.0, 1.0])
     series.append(Series("all equal", ends, ends, marks.INK, "dotted"))
