@@ -96,7 +96,8 @@ def in_this_process(command: str, folder: Path) -> tuple[int, str]:
     """Call fedsim here; leave other programs, and what a shell does beyond splitting words, to a shell."""
     words = shlex.split(command)
     if words[0] != "fedsim" or set("|&;<>$`").intersection(command):
-        return consoles.in_a_shell(command, folder)
+        code, seen = consoles.in_a_shell(command, folder)
+        return code, seen
     done = command_line.fedsim(*words[1:], cwd=folder)
     return done.returncode, done.seen
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from shlex import join, split
 from types import MappingProxyType
+from typing import cast
 
 from fedsim.scenario.stop import Stop
 
@@ -12,22 +13,27 @@ _VERBS = {"run": {"run", "sweep"}, "sweep": {"run", "sweep"}, "decide": {"run", 
 
 
 def command_of(
-    meta: Mapping[str, object], verb: str = "", settings: Mapping[str, object] = MappingProxyType({})
+    meta: Mapping[str, object], verb: str = "", settings: Mapping[str, object] = MappingProxyType({}), out: str = ""
 ) -> str:
     """Return the command of a manifest or `sweep.json` with other settings, by key; "" where it has none.
 
     By default it has its own verb. A sweep is no decision, nor a decision a sweep; a run of either has a folder of its
-    own, and so has what differs in more than seeds. Each key is set once.
+    own, or `out`, and so has what differs in more than seeds. Each key is set once. Of a comparison they are those of
+    both sides.
     """
+    if sides := cast("Sequence[Mapping[str, object]]", meta.get("sides")):
+        both = [command_of(each, verb, settings, place) for each, place in zip(sides, "ab", strict=True)]
+        return "; ".join([*both, "fedsim compare a b"]) if all(both) else ""
     with suppress(ValueError):  # what a shell cannot read
         words = split(str(meta.get("command") or ""))
         if words[:1] == ["fedsim"] and len(words) > 2 and (verb or words[1]) in _VERBS.get(words[1], ()):
-            if verb not in {"", words[1]} and "--out" in words:
+            if (out or verb not in {"", words[1]}) and "--out" in words:
                 del words[words.index("--out") : words.index("--out") + 2]
             elif "--out" in words and not all(key.endswith("seeds") for key in settings):
                 words[words.index("--out") + 1] += "-2"
             more = (word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
-            return join(["fedsim", verb or words[1], *_without(words[2:], settings), *more])
+            place = ["--out", out] if out else []
+            return join(["fedsim", verb or words[1], *_without(words[2:], settings), *more, *place])
     return ""
 
 

@@ -25,7 +25,6 @@ from fedsim.run.run import Run
 from fedsim.scenario.privacy import scope_of
 from fedsim.scenario.sweep import WITHOUT_EFFECT
 from fedsim.trials.compare import Comparison
-from fedsim.trials.contrasts import Interval
 from fedsim.trials.store import SWEEP_FILE, read_sweep
 from fedsim.trials.trials import SIDE, Trials, short_name, value_text
 
@@ -68,7 +67,7 @@ def comparison_answer(comparison: Comparison, sides: Sequence[Side] = ()) -> Ans
         name=f"{names[0]}: A against B" if len({*names}) == 1 else " against ".join(names),
         question=what_differs(comparison),
         description="; ".join(
-            f"{letter}: {side.name} ({side.place})" for letter, side in zip("AB", sides, strict=False)
+            f"{letter}: {side.name} ({Path(side.place).name})" for letter, side in zip("AB", sides, strict=False)
         ),
         sections=(
             Section("results", "Results", charts),
@@ -166,7 +165,7 @@ def _figure_table(figures: pl.DataFrame) -> Table:
     for row in figures.head(_ROWS).iter_rows(named=True):
         metric, apart, high = row["metric"], row["difference"], row["high"]
         names = (metric, *(value_text(row[name]) for name in parameters))
-        both = cells(Interval(np.array([row["baseline_mean"], row["mean"]]), np.full(2, np.nan)), metric)
+        both = cells(np.array([row["baseline_mean"], row["mean"]]), np.full((2, 2), np.nan), metric)
         rows.append((*names, *both, wording_of(metric).difference(apart, np.nan if high is None else high - apart)))
     left = len(figures) - len(rows)
     notes = [f"{count(left, 'more figure')} in the directories."] if left > 0 else []

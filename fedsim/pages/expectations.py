@@ -110,9 +110,14 @@ def sweep_verdict(trials: Trials) -> Verdict | None:
             if missed:
                 shown = NO_VALUE if worst is None else write(worst)
                 notes.append(f"{name} ({missed} of {count(runs, 'run')}, worst {shown})")
-        mild = each.severity == "warn" or (base is not None and not judged[base].missed)
-        status = "pass" if not notes else "warn" if mild else "fail"
+        holds = trials.names[base] if base is not None and not judged[base].missed else ""
+        status = "pass" if not notes else "warn" if each.severity == "warn" or holds else "fail"
         note = f"missed at {listing_of(notes, _NAMED, 'more setting')}" if notes else ""
+        note = (
+            f"holds at {holds}, the setting of the file, and not at {count(len(notes), 'other')}"
+            if note and holds
+            else note
+        )
         outcomes.append(ConditionOutcome(status, each.check, each.why, "", "", note))
     return _verdict_of(outcomes, "sweep.json")
 

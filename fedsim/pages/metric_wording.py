@@ -1,18 +1,22 @@
 """How a metric is named and written in sentences, tables and charts: by its entry in the registry of metrics."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from math import floor, log10
+from typing import Self
 
 import numpy as np
 
-from fedsim.common.formatting import SCALED, duration, fixed, number, percent, quantity, signed
+from fedsim.common.arrays import Floats
+from fedsim.common.formatting import SCALED, duration, fixed, minus, number, percent, quantity, signed
 from fedsim.measure.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.measure.metrics import split
 from fedsim.trials.contrasts import Contrasts, Standing
 from fedsim.trials.decision import TAKEN, UPDATES, without_noise
 
 _DAILY = {UPDATES: "pace", TAKEN: "pace in reports", "rounds.per_day": "rounds per simulated day"}
+_SMALL, _MOST_DECIMALS = 0.1, 6
 _EVEN = {f"participation.{of}{kind}_uniform" for of in ("", "reported_", "pull_") for kind in ("l1", "tv")}
 
 
@@ -24,6 +28,10 @@ def figure(value: float) -> str:
 def tv(l1: float) -> str:
     """Write an L1 distance from uniform as a total variation distance."""
     return percent(l1 / 2 if l1 > 1e-9 else 0.0)
+
+
+def _decimals(decimals: int, value: float) -> str:
+    return minus(f"{round(value, decimals) or 0.0:.{decimals}f}")
 
 
 def _points(scale: float, share: float) -> str:
@@ -51,18 +59,31 @@ class MetricWording:
         spread = "0" if half < 1e-9 * max(abs(value), 1e-3) else self.apart(half) if np.isfinite(half) else ""
         return f"{text} ± {spread}{self.unit}" if spread else f"{text}{self.unit}"
 
-    def mean(self, value: float, half: float) -> str:
-        """Write a mean, and half of its interval where there is one."""
-        if not np.isfinite(half) or half <= 1e-9 * abs(value):
+    def mean(self, value: float, margin: Floats | float = np.nan) -> str:
+        """Write a mean, and half of its interval where there is one; or its ends, where these are not as far off."""
+        down, up = np.broadcast_to(margin, 2).tolist()
+        if not np.isfinite(up) or up <= 1e-9 * abs(value):
             return self.write(value)
-        return f"{self.write(value).removesuffix(self.unit)} ± {self.apart(half)}{self.unit}"
+        if down != up:
+            return f"{self.write(value)} [seeds: {self.write(value - down)} to {self.write(value + up)}]"
+        return f"{self.write(value).removesuffix(self.unit)} ± {self.apart(up)}{self.unit}"
 
-    def cell(self, value: float, half: float) -> str:
-        """Write a mean in a column under its `head`."""
+    def cell(self, value: float, margin: Floats | float = np.nan) -> str:
+        """Write a mean in a column under its `head`, and half of its interval, or its ends in brackets."""
+        down, up = np.broadcast_to(margin, 2).tolist()
+        if np.isfinite(up) and down != up:
+            return f"{self.cell(value)} [{self.cell(value - down)} to {self.cell(value + up)}]"
         if not self.unit:
-            return self.mean(value, half)
-        sure = half if half > 1e-9 * abs(value) else np.nan
+            return self.mean(value, up)
+        sure = up if up > 1e-9 * abs(value) else np.nan
         return self.difference(value, sure, sign=False).removesuffix(self.unit)
+
+    def of_column(self, largest: float) -> Self:
+        """Return the wording of a column of small numbers, all to the same decimals."""
+        if self.write is not figure or not 0 < largest < _SMALL:
+            return self
+        write = partial(_decimals, min(2 - floor(log10(largest)), _MOST_DECIMALS))
+        return replace(self, write=write, apart=write)
 
     @property
     def from_uniform(self) -> str:

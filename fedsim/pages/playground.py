@@ -89,7 +89,8 @@ def playground_answer(scenario: Scenario | None = None, file: Path | None = None
         finding = "all take part equally often"
     shown: dict[str, object] = {**vars(start), "largest": max(IN_PAGE, start.clients), "most": start.most}
     times = -(-start.rounds // (start.separation + 1))
-    noise = f"independent noise for the same epsilon is {percent(math.sqrt(times / start.rounds))} of what R = 0 takes"
+    share_of_noise = percent(math.sqrt(times / start.rounds))
+    noise = f"with noise drawn anew in each round, the same epsilon takes {share_of_noise} of what R = 0 takes"
     answer = Answer(
         kind="playground",
         name="theory",

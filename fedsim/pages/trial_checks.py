@@ -1,6 +1,6 @@
 """Reasons to trust what trials say, or not: one ordered list of checks, of which warnings and exit codes follow."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 from math import ceil
@@ -46,6 +46,7 @@ from fedsim.trials.decision import (
     pace_metric,
     stopped_early,
     without_noise,
+    worth,
 )
 from fedsim.trials.optimizers import by_optimizer, metrics_of, twins
 from fedsim.trials.trials import COMPARED, CRASHED, FACTS, SIDE, Axis, Trials
@@ -59,7 +60,6 @@ _LONGER = 10  # times as long, where chance is a large part of a distance
 _SHORT = 0.2  # of the rounds short of clients, at which longer waits would starve more
 _SLOWER = 0.9  # of the fastest pace: the condition of the example of `decide`
 
-_Tried: TypeAlias = tuple[str, str, Floats, Floats, Axis | None]  # a name, a path, values at settings, all, the axis
 Checks: TypeAlias = Callable[[Trials], Iterable[Check]]
 
 
@@ -228,9 +228,8 @@ def diverged(trials: Trials) -> Iterator[Check]:
             yield Check("diverged", Grade.OK, "No training diverged.")
         return
     ways = [
-        f"“{name}” in {count(int(mask.sum()))} of {count(int(np.isfinite(every[name]).sum()), 'run')}"
-        f"{_at(trials, mask.any(axis=1))}"
-        for name, mask in runs.items()
+        f"{who} in {count(int(mask.sum()))} of {count(int(there), 'run')}{where}"
+        for who, where, mask, there in _where_each(trials, runs, every)
     ]
     state, text = Grade.CAUTION, f"Training diverged: {listing_of(ways, NAMED)}."
     if all((values[np.isfinite(values)] == 1).all() for values in every.values()):
@@ -239,6 +238,22 @@ def diverged(trials: Trials) -> Iterator[Check]:
     remedy = "" if swept and state is Grade.CAUTION else LOWER_STEP  # smaller steps were tried
     facts = tuple(f"learning.{name}.diverged" for name in runs)
     yield Check("diverged", state, text, "", facts, remedy, _lower_step(trials), STEP)
+
+
+def _where_each(
+    trials: Trials, runs: Mapping[str, Bools], every: Mapping[str, Floats]
+) -> Iterator[tuple[str, str, Bools, int]]:
+    """Yield optimizers with where some runs of theirs are, which these are, and of how many; by settings that name one.
+
+    A setting that is an optimizer has one name.
+    """
+    named = [axis.parameters for axis in trials.axes] == [("learning.optimizers",)]
+    for name, mask in runs.items():
+        there = np.isfinite(every[name]) if name in every else np.isfinite(mask)
+        if not named:
+            yield f"“{name}”", _at(trials, np.asarray(mask.any(axis=1))), mask, int(there.sum())
+        for row in np.flatnonzero(mask.any(axis=1)).tolist() if named else ():
+            yield trials.names[row], "", mask[row], int(there[row].sum())
 
 
 def _lower_step(trials: Trials) -> str:
@@ -303,24 +318,26 @@ def unsettled(trials: Trials) -> dict[str, Bools]:
 
 
 def settled_losses(trials: Trials) -> Iterator[Check]:
-    """Say whose loss has not converged, and where."""
-    every = unsettled(trials)
+    """Say whose loss has not converged, and where; nothing where no training got anywhere."""
+    every = {} if any(each.state is Grade.BAD for each in gained(trials)) else unsettled(trials)
     moving = {name: mask for name, mask in every.items() if mask.any()}
+    moving = {name: mask for name, mask in moving.items() if name not in twins(trials)} or moving
     if not moving:
         text = "Every loss has converged, or training stopped at its target."
         yield from [Check("converged", Grade.OK, text)] if every else []
         return
     facts = tuple(f"learning.{name}.converged" for name in moving)
     rows = np.asarray(np.stack([mask.any(axis=1) for mask in moving.values()]).any(axis=0))
-    who = listing([f"“{name}”" for name in moving])
+    places = [(who, where) for who, where, *_ in _where_each(trials, moving, {})]
+    who, apart = listing([each for each, _ in places]), any(where for _, where in places) or len(rows) < 2
     if len(moving) > NAMED:
         who = f"{len(moving)} of {len(every)} optimizers"
-    where, shows = _at(trials, rows), "it shows how far training got, not where it would end"
+    where, shows = _at(trials, rows) * apart, "it shows how far training got, not where it would end"
     if rows.sum() > NAMED and not rows.all():
         chosen = judge_settings(trials).choice
         where = f" at {rows.sum()} of {len(rows)} settings"
         where += "" if chosen is None or rows[chosen] else f", but at {trials.names[chosen]}, which is chosen, it has"
-    if rows.all() and len(rows) > 1:
+    if rows.all() and len(rows) > 1 and apart:
         where = " at any setting" if all(mask.any(axis=1).all() for mask in moving.values()) else " at some settings"
     text, late = f"The loss of {who} has not converged{where}: {shows}.", optimizer_facts(trials, "late_descent")
     judgement = judge_settings(trials)
@@ -339,11 +356,7 @@ def settled_losses(trials: Trials) -> Iterator[Check]:
 def _longer(trials: Trials, times: int) -> str:
     """Return the command for so many times as much; "" where it has none, or settings differ in it."""
     swept = any(name.startswith("stop") for name in trials.swept)
-    return (
-        ""
-        if swept or trials.scenario.privacy or "command" not in trials.meta
-        else longer(trials.meta, trials.scenario.stop, times)
-    )
+    return "" if swept or trials.scenario.privacy else longer(trials.meta, trials.scenario.stop, times)
 
 
 def _seeds(trials: Trials) -> Iterator[Check]:
@@ -373,7 +386,7 @@ def _seeds(trials: Trials) -> Iterator[Check]:
     if open_ and not alone:
         row = min(open_, key=contrast.order.tolist().index)  # the rival: the next best
         apart, half = abs(float(contrast.difference[row])), float(contrast.half[row])
-        least, by = MATTERS * abs(float(contrast.mean[contrast.reference])), wording.difference(apart, sign=False)
+        least, by = MATTERS * worth(contrast), wording.difference(apart, sign=False)
         needed = seeds_needed(max(apart, least), half, int(contrast.seeds[row]), max(1, contrast.tests))
         of_best = f"{percent(MATTERS)} ({wording.difference(least, sign=False)})"
         what = f"whether {names[row]} is worse by {of_best if apart < least else by}"
@@ -396,13 +409,25 @@ def _feasible(trials: Trials) -> Iterator[Check]:
         yield Check("cohorts", Grade.CAUTION, text, name, _FEASIBLE[:1], remedy)
     elif np.isfinite(short):
         yield Check("cohorts", Grade.OK, text, name, _FEASIBLE[:1])
-    if stopped_early(trials)[row]:
-        text, stop = f"{capitalized(name)} {why_unfit(trials, row)}.", trials.scenario.stop
-        remedy, command = "Give runs more time (`stop.duration`).", ""
-        if rounds and "duration" in stop.criteria:
-            times = ceil(stop.most_rounds / max(rounds, 1))
-            command = command_of(trials.meta, "", {"stop.duration": stop.times(times)["duration"]})
-        yield Check("ended", Grade.CAUTION, text, name, _FEASIBLE[1:], remedy, command, LENGTH)
+    early, contrast = stopped_early(trials), judge_settings(trials).contrast
+    if early[row]:
+        text, more = f"{capitalized(name)} {why_unfit(trials, row)}.", "Give runs more time (`stop.duration`)."
+        yield Check("ended", Grade.CAUTION, text, name, _FEASIBLE[1:], more, _until_done(trials, rounds), LENGTH)
+        return
+    better = contrast.mean < contrast.mean[row] if contrast.less_is_better else contrast.mean > contrast.mean[row]
+    for out in np.flatnonzero(judge_settings(trials).unfit & better & early).tolist():
+        rounds, out_name = float(means(trials, "rounds.count")[out]), trials.names[out]
+        text = f"{capitalized(name)} did its rounds."
+        more = f"Give runs more time (`stop.duration`), in which {out_name} does its rounds too."
+        yield Check("ended", Grade.NONE, text, name, _FEASIBLE[1:], more, _until_done(trials, rounds), LENGTH)
+
+
+def _until_done(trials: Trials, rounds: float) -> str:
+    """Return the command for the time in which a setting that did some rounds does all; "" where none ends by time."""
+    stop = trials.scenario.stop
+    if not rounds or "duration" not in stop.criteria:
+        return ""
+    return command_of(trials.meta, "", {"stop.duration": stop.times(ceil(stop.most_rounds / rounds))["duration"]})
 
 
 def surplus(trials: Trials) -> Iterator[Check]:
@@ -443,98 +468,118 @@ def _chance(trials: Trials) -> Iterator[Check]:
         yield Check("chance", Grade.CAUTION, text, where, (metric,), more, command, LENGTH)
 
 
+_BETWEEN = "The choice lies between values that were tried."
+
+
 def _edge(trials: Trials) -> Iterator[Check]:
-    """Say where the choice has the largest or least value that was tried, so that the best may lie beyond."""
+    """Say where the best may lie beyond the values that were tried, and which values between them to try."""
     row, tuning = judge_settings(trials).choice, (trials.scenario.decide and trials.scenario.decide.tune) or {}
     if row is None or len(trials.settings) < 2 or by_optimizer(trials) is not None:
         return
     few = 1 if trials.scenario.decide is not None else 2  # two values of a sweep are compared, and are no search
-    axes = [axis for axis in trials.axes if axis.ordered and axis.size > few]
-    tried: list[_Tried] = [(a.name, a.parameters[0], a.x, _tried_beside(trials, a, row), a) for a in axes]
-    tuned = [
-        (key, path, trials.numbers(path), tuning[key])
-        for key, path in product(tuning, trials.tuned)
-        if f".{path}".endswith(f".{key}")
-    ]
-    tried += [(key, path, x, np.unique(y), None) for key, path, x, y in tuned if x is not None and len(y) > 1]
-    at_an_end = at_the_least = False
-    for name, path, x, values, axis in tried:
-        highest = bool(x[row] == values[-1])
-        if values[0] < x[row] < values[-1]:
+    checks = [each for axis in trials.axes if axis.ordered and axis.size > few for each in _beyond(trials, axis, row)]
+    for key, path in product(tuning, trials.tuned):
+        x, values = trials.numbers(path), np.unique(tuning[key])
+        if x is None or not f".{path}".endswith(f".{key}") or len(values) < 2:
             continue
-        beyond_it = _has_more(trials, axis, float(x[row])) if highest else _has_less(trials, path, float(x[row]), axis)
-        if not beyond_it or _flat(trials, axis, row, values):
-            at_the_least = True
+        least = x[row] == values[0] and _has_less(trials, path, float(x[row]))
+        end = "largest" if x[row] == values[-1] else "least" if least else ""
+        text, way = f"{equation(key, number(float(x[row])))} of the choice", "larger" if end == "largest" else "smaller"
+        text = f"{text} is the {end} value that was tried: the best may lie beyond." if end else _BETWEEN
+        remedy = f"Try {way} values of {key} too (`decide.tune`)." if end else ""
+        state, turns = Grade.CAUTION if end else Grade.OK, (key.rpartition(".")[2],)
+        checks.append(Check("edge", state, text, trials.names[row], (), remedy, "", turns))
+    yield from [each for each in checks if each.state is Grade.CAUTION] or checks[:1]
+
+
+def _beyond(trials: Trials, axis: Axis, row: int) -> Iterator[Check]:
+    """Say which values along an axis to try with the other values of the choice, and with others whose last is best."""
+    mean = judge_settings(trials).contrast.mean * (1 if judge_settings(trials).contrast.less_is_better else -1)
+    lines, caution = list[tuple[int, list[float], str]](), ""
+    between, every = _BETWEEN, trials.rows_along(axis, np.isfinite(mean))
+    for words, line in sorted(every, key=lambda each: row not in each[1]):
+        best = row if row in line else int(line[np.argmin(mean[line])])
+        at, where = line.tolist().index(best), f" with {words}" * bool(words)
+        if len(line) < 2 or (best != row and (at < len(line) - 1 or judge_settings(trials).unfit[best])):
             continue
-        (way, beyond), at_an_end = (("largest", "larger") if highest else ("least", "smaller")), True
-        beside = " with its other values" if axis and values[-1] < axis.x.max() and highest else ""
-        value = axis.at(float(x[row])) if axis else number(float(x[row]))
-        text = f"{equation(name, value)} of the choice is the {way} value that was tried{beside}"
-        remedy = f"Try {beyond} values of {name} too{'' if axis else ' (`decide.tune`)'}."
-        command = "" if axis is None else _grid(trials, axis, values, row, highest=highest)
-        text, keys = f"{text}: the best may lie beyond.", (name,) if axis is None else axis.parameters
-        turns = tuple(each.rpartition(".")[2] for each in keys)
-        yield Check("edge", Grade.CAUTION, text, trials.names[row], (), remedy, command, turns)
-    if tried and not at_an_end:
-        between = "The choice lies between values that were tried."
-        text = "Beyond the choice there are no further values." if at_the_least else between
-        yield Check("edge", Grade.OK, text, trials.names[row])
+        way = "largest" if at == len(line) - 1 else "" if at else "least"
+        beside = [int(each) for each in line[max(at - 1, 0) : at + 2] if each != best]
+        near = [each for each in beside if abs(mean[each] - mean[best]) <= MATTERS * abs(mean[best])]
+        tied = any(best != row or each in judge_settings(trials).tied for each in near)
+        tried = [] if tied else _to_try(trials, axis, best, beside, way)
+        if way and best == row:
+            between = "Beyond the choice there are no further values."
+        if tried and way and not caution:
+            caution = f"{axis.named(axis.x[best])} is the {way} value that was tried{where}: the best may lie beyond."
+        if tried:
+            values = f"{'larger' if at else 'smaller'} values of {axis.name}"
+            values = values if axis.ticks else f"{axis.name} = {listing([number(each) for each in tried])}"
+            lines.append((best, tried, f"{values}{where}"))
+    if lines:
+        state = Grade.CAUTION if caution else Grade.NONE
+        turns = tuple(each.rpartition(".")[2] for each in axis.parameters)
+        remedy, command = f"Try {listing([words for *_, words in lines])} too.", _grid(trials, axis, lines)
+        yield Check("edge", state, caution or between, trials.names[row], (), remedy, command, turns)
+    else:
+        yield Check("edge", Grade.OK, between, trials.names[row])
 
 
-def _tried_beside(trials: Trials, axis: Axis, row: int) -> Floats:
-    """Return the values along an axis that were tried with the choice's other values; all, where that is but one."""
-    texts = [trials.texts(name) for each in trials.axes if each is not axis for name in each.parameters]
-    values = np.unique(axis.x[[all(each[k] == each[row] for each in texts) for k in range(len(axis.x))]])
-    return values if len(values) > 1 else np.unique(axis.x)
+def _to_try(trials: Trials, axis: Axis, row: int, beside: Sequence[int], way: str) -> list[float]:
+    """Return values along an axis that may be better than a setting's: beyond it, or between it and its neighbours."""
+    x, whole = float(axis.x[row]), bool((axis.x == np.rint(axis.x)).all())
+    if way == "largest":
+        most = _most(trials, axis, row)
+        tried = [min(x + k * (x - axis.x[beside[0]]), most) for k in (1, 2) if most > x]
+    elif way:
+        tried = [x / 2] * (not axis.ticks and _has_less(trials, axis.parameters[0], x))
+    else:
+        tested = judge_settings(trials).contrast.differs.any() and not axis.ticks
+        tried = [(x + axis.x[each]) / 2 for each in beside if tested]
+    there = {x, *axis.x[list(beside)].tolist()}
+    return sorted({float(np.rint(each)) if whole else float(each) for each in tried} - there)
 
 
-def _has_less(trials: Trials, path: str, least: float, axis: Axis | None) -> bool:
+def _has_less(trials: Trials, path: str, least: float) -> bool:
     """Say whether there are values below the least that was tried, which the scenario takes."""
-    for less in (least - 1, least / 2) if least > 0 and not (axis and axis.ticks) else ():
+    for less in (least - 1, least / 2) if least > 0 else ():
         with suppress(ScenarioError):
             trials.scenario.with_values({path: int(less) if less.is_integer() else less})
             return True
     return False
 
 
-def _has_more(trials: Trials, axis: Axis | None, most: float) -> bool:
-    """Say whether values beyond the largest can work: clients must have come back when a round wants them.
+def _most(trials: Trials, axis: Axis, row: int) -> float:
+    """Return the largest value that can work: clients must have come back when a round wants them.
 
     No evenness lies beyond that of all clients taking part equally.
     """
-    row, metric = judge_settings(trials).choice, judge_settings(trials).aim.metric
-    if row is not None and metric == bias_metric(trials) and means(trials, metric)[row] <= ROUNDING:
-        return False
-    if row is None or axis is None or not any(each.endswith(("separation", "cooldown")) for each in axis.parameters):
-        return True
+    metric = judge_settings(trials).aim.metric
+    even = metric == bias_metric(trials) and means(trials, metric)[row] <= ROUNDING
+    waits = any(each.endswith(("separation", "cooldown")) for each in axis.parameters)
+    if even or (waits and means(trials, SHORTAGE)[row] >= _SHORT):
+        return -np.inf
+    if axis.ticks or not waits:
+        return np.inf
     selected = float(means(trials, "sessions.count")[row] / means(trials, "rounds.count")[row])
-    short = float(np.nan_to_num(means(trials, SHORTAGE)[row]))
     selected = selected if np.isfinite(selected) else float(trials.scenario.server.wanted or 1)
-    return (bool(axis.ticks) or most + 1 < int(trials.scenario.devices / selected)) and short < _SHORT
+    return float(int(trials.scenario.devices / selected) - 1)
 
 
-def _flat(trials: Trials, axis: Axis | None, row: int, values: Floats) -> bool:
-    """Say whether the next value inwards, with the choice's other values, ties with it, and is within 5 % of it."""
-    if axis is None or len(values) < 2:
-        return False
-    inwards = values[-2] if axis.x[row] == values[-1] else values[1]
-    others = [trials.texts(name) for each in trials.axes if each is not axis for name in each.parameters]
-    mean = judge_settings(trials).contrast.mean
-    near = np.abs(mean - mean[row]) <= MATTERS * abs(float(mean[row]))
-    ties = [each for each in judge_settings(trials).tied if axis.x[each] == inwards and near[each]]
-    return any(all(texts[each] == texts[row] for texts in others) for each in ties)
-
-
-def _grid(trials: Trials, along: Axis, values: Floats, row: int, *, highest: bool) -> str:
-    """Return the command that tries values beyond an end with the choice's others; "" where values go together."""
-    sweep, path = trials.scenario.sweep, along.parameters[0]
-    if sweep is None or sweep.paths != list(sweep.grid) or len(along.parameters) > 1 or along.ticks:
+def _grid(trials: Trials, along: Axis, lines: Sequence[tuple[int, Sequence[float], str]]) -> str:
+    """Return the command that tries values along an axis with the others of settings; "" without one."""
+    if along.ticks or any(len(axis.parameters) > 1 for axis in trials.axes):
         return ""
-    further = (values[-1], 2 * values[-1] - values[-2]) if highest else (values[0] / 2, values[0])
-    whole = bool((values == np.rint(values)).all())
-    shown = ", ".join(f"{round(each) if whole else each:g}" for each in further)
-    others = [f"{name}: [{trials.settings[name][row]}]" for name in sweep.grid if name != path]
-    return command_of(trials.meta, "sweep", {"sweep.grid": f"{{{', '.join([f'{path}: [{shown}]', *others])}}}"})
+    rows = [(row, x) for row, values, _ in lines for x in sorted([float(along.x[row]), *values])]
+    columns = {
+        name: [f"{x:g}" if name in along.parameters else str(trials.settings[name][row]) for row, x in rows]
+        for name in trials.parameters
+    }
+    one = len(lines) == 1  # else no grid has them all
+    shown = [f"{name}: [{', '.join(dict.fromkeys(each) if one else each)}]" for name, each in columns.items()]
+    grid = f"{{{', '.join(shown)}}}"
+    settings = {"sweep.grid": grid} if one else {"sweep.grid": "{}", "sweep.zip": grid}
+    choose = command_of(trials.meta, "decide", {"choose": grid}) if one else ""
+    return command_of(trials.meta, "sweep", settings) or choose
 
 
 def theory_check(trials: Trials) -> Iterator[Check]:
@@ -580,7 +625,8 @@ def _price(trials: Trials) -> Iterator[Check]:
     least = f"{_SLOWER * interval(trials.samples(pace)).mean[fast]:.3g}"
     text = f"{trials.names[best]} is more even and {trials.names[fast]} faster, and nothing says what pace is worth."
     decide = f"{{minimize: {metric}, subject_to: [{pace} >= {least}]}}"
-    remedy = f"Say by `decide` what pace you need, such as {wording_of(pace).write(float(least))}."
+    tenths = f"{wording_of(pace).write(float(least))}, nine tenths of the fastest"
+    remedy = f"Say by `decide` what pace you need, such as {tenths}."
     command = command_of(trials.meta, "sweep", {"decide": decide})
     yield Check("price", Grade.CAUTION, text, "", (metric, pace), remedy, command)
 

@@ -1,6 +1,5 @@
 """The tables of trials, a row for each setting or optimizer, and how each setting stands."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
@@ -9,14 +8,14 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from fedsim.common.arrays import Floats
-from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, number, percent
+from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, count_range, number, percent
 from fedsim.measure.grammar import MetricCondition
 from fedsim.measure.metrics import describe, split
 from fedsim.pages.metric_wording import MetricWording, wording_of
 from fedsim.pages.tables import Table
 from fedsim.run.scaled import in_whole
 from fedsim.scenario.privacy import scope_of
-from fedsim.trials.contrasts import Contrasts, Interval, Standing, contrasts, interval
+from fedsim.trials.contrasts import Contrasts, Standing, contrasts, interval, margins
 from fedsim.trials.decision import (
     L1,
     MATTERS,
@@ -50,6 +49,7 @@ SETTINGS = 60  # settings in a table at most
 _METRICS = 7  # metrics in a table at most
 _GROUPS = 3  # groups in a table at most
 _OPTIMIZERS = 4  # optimizers whose losses are taken apart at most
+_FEW_TIES = 3  # of more optimizers none is named
 _INTERVAL = "mean ± half of the 95 % interval"
 HEADLINES = (
     *("participation.reported_l1_uniform", L1, UPDATES, "participation.coverage"),
@@ -115,8 +115,8 @@ def order_of(contrast: Contrasts) -> list[int]:
 def why_unfit(trials: Trials, row: int) -> str:
     """Say what a setting did not do that others did: its rounds, or find clients for most of them."""
     if stopped_early(trials)[row]:
-        done, asked = float(means(trials, "rounds.count")[row]), trials.scenario.stop.most_rounds
-        return f"did {count(done)} of {count(asked, 'round')}"
+        done, asked = trials.samples("rounds.count")[row], trials.scenario.stop.most_rounds
+        return f"did {count_range(float(np.nanmin(done)), float(np.nanmax(done)))} of {count(asked, 'round')}"
     return f"found too few clients in {percent(float(means(trials, SHORTAGE)[row]))} of its rounds"
 
 
@@ -212,17 +212,20 @@ def settings_table(trials: Trials) -> Table:
     so_far = f"by day {short['days']}" if short else ""
     choice = by_optimizer(trials) is None  # else settings are cases, none of which is better
     several, stands = choice and contrast.best is not None and len(trials.settings) > 1, standings(trials)
+    words = int(trials.stage == FACTS)
     if trials.stage == FACTS:
         columns = [("Standing", [_before_training(trials, row) for row in range(len(trials.settings))])]
     elif several:
         ends = zip(contrast.difference.tolist(), contrast.tested_half.tolist(), strict=True)
-        apart = [wording.difference(mean, half) if np.isfinite(mean) else NO_VALUE for mean, half in ends]
+        by = wording.of_column(float(np.abs(contrast.mean).max(where=np.isfinite(contrast.mean), initial=0.0)))
+        apart = [by.difference(mean, half) if np.isfinite(mean) else NO_VALUE for mean, half in ends]
         apart[contrast.best or 0] = NO_VALUE
-        columns = [("Standing", stands), ("From the best", apart)]
+        columns = [("Standing", stands)] if len({*stands} - {""}) > 1 else []
+        columns, words = [*columns, ("From the best", apart)], len(columns)
     for metric in shown_metrics(trials):
         head, column = column_of(trials, metric, _of_group(metric) if trials.stage == FACTS else "")
         head = f"{head}, {so_far}" if so_far and not in_whole(metric)[2] else head
-        if len(column) < 3 or len({*column}) > 1 or metric == judged.aim.metric:
+        if len({*column}) > 1 or len(column) < 2 or metric == judged.aim.metric:
             columns.append((head, column))
         elif metric in {bias_metric(trials), pace_metric(trials), *_COSTS}:
             same.append(f"{wording_of(metric).head} {column[0]}")
@@ -235,11 +238,13 @@ def settings_table(trials: Trials) -> Table:
         columns.append(("Seeds", [number(each) for each in seeds.tolist()]))
     note = "Dropped settings had no further seeds. " if judged.dropped.any() else ""
     note += f"The same everywhere: {', '.join(same)}. " if same else ""
+    if any(down != up for each in shown_metrics(trials) for down, up in margins(trials.samples(each)).T if up > 0):
+        note += "In brackets: the least and the greatest of the seeds, where an interval would reach below 0. "
     if several and trials.stage != FACTS and not contrast.untested:
         note += f"From the best: {'' if contrast.scale else 'with the interval of the '}{contrast.test}."
-    first = ", the best first" if several else ""
-    caption, order = f"{'Settings' if choice else 'Cases'}{first}: {_INTERVAL}", order_of(contrast) if several else None
-    return setting_table(trials, caption, columns, words=int(several or trials.stage == FACTS), note=note, order=order)
+    first, of = ", the best first" * several, f": {_INTERVAL}" * (len(trials.seeds) > 1)
+    caption, order = f"{'Settings' if choice else 'Cases'}{first}{of}", order_of(contrast) if several else None
+    return setting_table(trials, caption, columns, words=words, note=note, order=order)
 
 
 def _of_group(fact: str) -> str:
@@ -254,16 +259,18 @@ def _before_training(trials: Trials, row: int) -> str:
     return "left" if kept else "goes" if sure else "uncertain"
 
 
-def cells(averages: Interval, metric: str = "") -> list[str]:
-    """Write means of a metric with their intervals, under the head of its wording."""
-    write = wording_of(metric).cell
-    ends = zip(averages.mean.tolist(), averages.half.tolist(), strict=True)
-    return [write(mean, half) if np.isfinite(mean) else NO_VALUE for mean, half in ends]
+def cells(mean: Floats, margin: Floats, metric: str = "") -> list[str]:
+    """Write means of a metric with their intervals, down and up, under the head of its wording."""
+    write = wording_of(metric).of_column(float(np.abs(mean).max(where=np.isfinite(mean), initial=0.0))).cell
+    ends = zip(mean.tolist(), np.broadcast_to(margin, (2, len(mean))).T, strict=True)
+    return [write(value, each) if np.isfinite(value) else NO_VALUE for value, each in ends]
 
 
 def column_of(trials: Trials, metric: str, words: str = "") -> SettingColumn:
     """Make the column of a metric, under its short name in the registry or other words."""
-    return capitalized(words or wording_of(metric).head), cells(interval(trials.samples(metric)), metric)
+    return capitalized(words or wording_of(metric).head), cells(
+        means(trials, metric), margins(trials.samples(metric)), metric
+    )
 
 
 def setting_table(
@@ -366,12 +373,16 @@ def optimizer_table(optimizers: Trials) -> Table:
     if contrast.best is not None:
         values[1][contrast.best] = NO_VALUE
     if ranked_by(optimizers) == RANK:
-        values.append(cells(Interval(contrast.mean, contrast.margin)))
+        values.append(cells(contrast.mean, np.full((2, 1), np.nan)))
         header, caption = [*header, "Mean rank"], f"{caption}, and {FIGURE_WORDS[figure]}"
-    values += [cells(interval(optimizers.samples(in_case(figure, case)))) for case in cases]
+    several = len(cases) > 1  # whose intervals take more room than there is
+    for case in cases:
+        samples = optimizers.samples(in_case(figure, case))
+        values.append(cells(interval(samples).mean, np.full(2, np.nan)[:, None] if several else margins(samples)))
     header += [case or capitalized(FIGURE_WORDS[figure]) for case in cases]
     rows = tuple((names[row], *(each[row] for each in values)) for row in order_of(contrast))
-    return Table(f"{caption}: {_INTERVAL}", tuple(header), rows, 2)
+    note = "" if contrast.untested else f"From the best: {contrast.test}."
+    return Table(f"{caption}: {'means' if several else _INTERVAL}", tuple(header), rows, 2, note)
 
 
 def winners_table(optimizers: Trials) -> Table | None:
@@ -385,27 +396,28 @@ def winners_table(optimizers: Trials) -> Table | None:
     or_loss = ", or the loss where no optimum is known" if optimizers.meta["figure"] == "bias" else ""
     note = (
         "Paired tests over the seeds, 5\N{NARROW NO-BREAK SPACE}% for the whole table: what ties is not significantly "
-        f"worse than the one that is named, with its {figure}{or_loss}. Memory is what an optimizer says of itself."
+        f"worse than the best, with its {figure}{or_loss}; who is not ranked is left out. Memory is what an optimizer "
+        "says of itself."
     )
     caption, head = "Which optimizer, by case and by the memory that there is", ("Case", *MEMORY)
     return Table(caption, head, rows, len(head), note)
 
 
 def _won(optimizers: Trials, case: str, best: Sequence[int]) -> str:
-    """Write a cell of the table of winners: the best with its figure, and how many tie."""
+    """Write a cell of the table of winners: the best that is ranked, with its figure, and how many tie with it."""
+    gone, names = {*optimizers.meta["lost"], *optimizers.meta["elsewhere"]}, optimizers.settings["optimizer"]
+    best = [row for row in best if names[row] not in gone]
     if not best:
         return NO_VALUE
-    value = float(optimizers.samples(in_case(optimizers.meta["figure"], case))[best[0]].mean())
-    ties = f", {len(best) - 1} tied" if len(best) > 1 else ""
-    return f"{optimizers.settings['optimizer'][best[0]]} {above_dust(value, 2)}{ties}"
+    value = above_dust(float(optimizers.samples(in_case(optimizers.meta["figure"], case))[best[0]].mean()), 2)
+    if len(best) > _FEW_TIES:
+        return f"{len(best)} tied, from {value}"
+    return f"{names[best[0]]} {value}{f', {len(best) - 1} tied' if len(best) > 1 else ''}"
 
 
-def mostly_best(optimizers: Trials) -> list[tuple[str, str, int]]:
-    """Return, for each of `MEMORY` in which it makes a difference, which optimizer is most often among the best."""
-    within, names, most = allowed(optimizers), optimizers.names, list[tuple[str, str, int]]()
-    for at, memory in enumerate(MEMORY):
-        times = Counter(row for cells in winners(optimizers) for row in cells[at])
-        if times and not (at and (within[at] == within[at - 1]).all()):
-            row = max(times, key=lambda each: (times[each], -each))
-            most.append((memory, names[row], times[row]))
-    return most
+def leaders(optimizers: Trials) -> list[tuple[str, int]]:
+    """Return the best-ranked optimizer within each of `MEMORY` that leaves other ones out than the one before."""
+    within, order = allowed(optimizers), ranked(optimizers).order.tolist()
+    changes = [at for at in range(len(MEMORY)) if not (at and (within[at] == within[at - 1]).all())]
+    best = {at: next((row for row in order if within[at][row]), None) for at in changes}
+    return [(MEMORY[at], row) for at, row in best.items() if row is not None]

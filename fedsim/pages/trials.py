@@ -19,6 +19,7 @@ from fedsim.common.formatting import (
     with_separation,
 )
 from fedsim.measure.metrics import split
+from fedsim.measure.shares import ROUNDING
 from fedsim.pages import trial_tables as tables
 from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, Answer, Check, Grade, Section, Sentence, Tile
 from fedsim.pages.charts import Chart
@@ -29,11 +30,13 @@ from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.metric_wording import MetricWording, read_condition, tv, wording_of
 from fedsim.pages.provenance import sweep_provenance
 from fedsim.pages.trial_checks import NAMED, checks_of_trials, losses_of, unsettled
-from fedsim.pages.trial_tables import FIGURE_WORDS, loss_parts, means, mostly_best, ranking_of, why_unfit
+from fedsim.pages.trial_tables import FIGURE_WORDS, leaders, loss_parts, means, ranking_of, why_unfit
 from fedsim.scenario.server import SyncServer
-from fedsim.trials.contrasts import Contrasts, Standing, interval
+from fedsim.trials.contrasts import Contrasts, Standing, margins
 from fedsim.trials.decision import (
+    ALIKE,
     L1,
+    MATTERS,
     ROUNDS,
     SHORTAGE,
     SLACK,
@@ -48,6 +51,7 @@ from fedsim.trials.decision import (
     pace_metric,
     stopped_early,
     without_noise,
+    worth,
 )
 from fedsim.trials.optimizers import by_optimizer, footprint, ranked
 from fedsim.trials.trials import COARSE, COMPARED, COMPLETE, FACTS, FULL, SIDE, Trials
@@ -63,10 +67,10 @@ def trials_answer(trials: Trials, checks: Sequence[Check] = ()) -> Answer:
 
     `checks` are those of what the trials were made of, and come first.
     """
-    optimizers, checks = by_optimizer(trials), (*checks, *checks_of_trials(trials))
+    optimizers, checks, judged = by_optimizer(trials), (*checks, *checks_of_trials(trials)), judge_settings(trials)
     untrained = any(each.name == "trained" and each.state is Grade.BAD for each in checks)
-    choice = None if untrained else judge_settings(trials).choice
-    marked = None if SIDE in trials.parameters else choice  # nobody chooses between two sides
+    choice = None if untrained else judged.choice
+    marked = None if SIDE in trials.parameters or judged.why is Why.OPEN else choice  # nothing is chosen there
     return Answer(
         kind="decision" if command_of(trials.meta, "decide") else "sweep",
         name=trials.name,
@@ -77,7 +81,7 @@ def trials_answer(trials: Trials, checks: Sequence[Check] = ()) -> Answer:
         status=str(trials.meta.get("status") or ""),
         verdict=sweep_verdict(trials),
         checks=checks,
-        sentences=tuple(_sentences(trials, optimizers)) if trials.metrics else (),
+        sentences=tuple(_sentences(trials, optimizers, choice)) if trials.metrics else (),
         tiles=tuple(_tiles(trials, optimizers, choice)),
         sections=tuple(_sections(trials, optimizers, marked)),
         figures=_FIGURES,
@@ -98,7 +102,10 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
     if aim_of(trials).metric != asked and np.isfinite(trials.samples(asked)).any():
         return _extremes(trials, asked)
     if optimizers is not None:
-        return f"{_leading(*ranking_of(trials))}."
+        best = leaders(optimizers) if len(optimizers.meta["cases"]) > 1 else []
+        less = [(memory[0].lower() + memory[1:], row) for memory, row in best if row != best[0][1]]
+        within = listing([f"{optimizers.names[row]} with {memory}" for memory, row in less])
+        return f"{_leading(*ranking_of(trials))}{f'; the best is {within}' if less else ''}."
     feasible = [each.text for each in checks if each.name in {"cohorts", "ended"} and each.state is Grade.CAUTION]
     return " ".join([f"{_choice(trials)}.", *_left_out(trials), *feasible])
 
@@ -155,19 +162,22 @@ def _choice(trials: Trials) -> str:
     kept = " of those that keep the conditions" if not judged.kept.all() else ""
     if judged.unfit.any() and not stopped_early(trials)[contrast.best]:
         kept += f"{' and' if kept else ' of those that'} do their rounds, most of them with enough clients"
-    if judged.aim.metric == trials.scenario.headline and (course := _course(trials, contrast, wording)):
+    by_aim = judged.aim.metric == trials.scenario.headline
+    by_aim |= judged.why is Why.BEST and not choose and len(names) > 2
+    if by_aim and (course := _course(trials, contrast, wording)):
         return course
     if judged.why is Why.TIES:
         return f"{choose}{_cheapest(trials, judged, kept)}"
     fast = int(np.nanargmax(paces)) if np.isfinite(paces).any() else row
     if fast != row and judged.why is Why.OPEN:
-        write, most = (
-            wording_of(pace_metric(trials)).write,
-            ("more", "faster") if len(names) == 2 else ("the most", "the fastest"),
-        )
+        write, two = wording_of(pace_metric(trials)).write, len(names) == 2
         ends = [(wording.write(float(contrast.mean[each])), write(float(paces[each]))) for each in (row, fast)]
-        even = f"{names[row]} is {most[0]} even ({ends[0][0]}{wording.from_uniform}, {ends[0][1]})"
-        return f"{even}; {names[fast]} is {most[1]} ({', '.join(ends[1])}){_untested(contrast)}"
+        also = (paces >= (1 - ALIKE) * paces[fast]).sum() > 1
+        most = "faster" if two else "the most even of the fastest" if also else "the fastest"
+        even = (
+            f"{names[row]} is {'more' if two else 'the most'} even ({ends[0][0]}{wording.from_uniform}, {ends[0][1]})"
+        )
+        return f"{even}; {names[fast]} is {most} ({', '.join(ends[1])}){_untested(contrast)}"
     return _leading(contrast, names, wording, choose, kept)
 
 
@@ -222,6 +232,9 @@ def _course(trials: Trials, contrast: Contrasts, wording: MetricWording) -> str:
     text, path = f"{wording.words} {verb} from {first} to {last}", path if worst == path[0] else path[::-1]
     if state is Standing.UNTESTED:
         return f"{text}{_untested(contrast)}"
+    if contrast.states[end := path[-1]] is Standing.DIFFERS:
+        back = f"{wording.write(float(contrast.mean[end]))} at {trials.names[end]}"
+        return f"{text}, and is {back}" if worst == path[0] else text
     flat = path[max(at for at, row in enumerate(path) if contrast.states[row] is Standing.DIFFERS) + 1 :]
     if len(flat) < 2 or best not in flat:
         return text
@@ -231,10 +244,17 @@ def _course(trials: Trials, contrast: Contrasts, wording: MetricWording) -> str:
 
 
 def _cheapest(trials: Trials, judged: JudgedSettings, kept: str) -> str:
-    """Say of a setting that it ties for the best, and why it is taken."""
+    """Say of a setting that it is as good as the best, or not significantly worse, and why it is taken."""
     contrast, wording, names = judged.contrast, wording_of(judged.aim.metric), trials.names
     row, others, why = judged.choice or 0, [each for each in judged.tied if each != judged.choice], list[str]()
-    value = f"({wording.mean(float(contrast.mean[row]), float(contrast.margin[row]))}{wording.from_uniform})"
+    value = f"({wording.mean(float(contrast.mean[row]), contrast.margin[:, row])}{wording.from_uniform})"
+    best, few = contrast.best or 0, len(others) < NAMED
+    if abs(contrast.mean[row] - contrast.mean[best]) > MATTERS * worth(contrast):
+        spent, less = means(trials, judged.cost[0]), "lowest" if contrast.less_is_better else "highest"
+        costs = f"{_amount(judged.cost[0], spent[row])} against {wording_of(judged.cost[0]).write(float(spent[best]))}"
+        least = f"{wording.write(float(contrast.mean[best]))}, at {names[best]}"
+        text = f"{names[row]}: for {costs} its {wording.words} {value} is not significantly worse than the {less}"
+        return f"{text} ({least}){kept}"
     for cost in judged.cost:
         if cost not in trials.metrics:
             why.append("the least R")
@@ -242,7 +262,6 @@ def _cheapest(trials: Trials, judged: JudgedSettings, kept: str) -> str:
         which = "fastest" if cost == pace_metric(trials) else "cheapest"
         ends = [wording_of(cost).write(float(each)) for each in means(trials, cost)[[row, others[0]]]]
         why.append(f"the {which} of them ({wording_of(cost).words}: {ends[0]} against {ends[1]} at {names[others[0]]})")
-    few = len(others) < NAMED
     tied_with = listing([names[each] for each in others]) if few else count(len(others), "other setting")
     return f"{names[row]}: as good as {tied_with} for {wording.extreme(contrast)} {value}{kept}, and {listing(why)}"
 
@@ -267,7 +286,7 @@ def _leading(
 ) -> str:
     """Say which setting or optimizer is the best by a metric, and what the tests say of the others."""
     best = contrast.best or 0
-    value = wording.mean(float(contrast.mean[best]), float(contrast.margin[best]))
+    value = wording.mean(float(contrast.mean[best]), contrast.margin[:, best])
     if len(names) == 1:
         return f"{wording.words}: {value}"
     value = f"({value}{wording.from_uniform})"
@@ -292,18 +311,19 @@ def _leading(
 # Sentences
 
 
-def _sentences(trials: Trials, optimizers: Trials | None) -> Iterator[Sentence]:
+def _sentences(trials: Trials, optimizers: Trials | None, choice: int | None) -> Iterator[Sentence]:
     """Say how biased the choice is, what its loss is made of, what it costs, and how settings were compared."""
     judged, names, sides = judge_settings(trials), trials.names, SIDE in trials.parameters
-    row, bias = None if optimizers is not None or sides else judged.choice, bias_metric(trials)
+    row, bias = None if optimizers is not None or sides else choice, bias_metric(trials)
     wait, far = means(trials, SHORTAGE), np.nan if row is None else float(means(trials, bias)[row])
     if row is not None and np.isfinite(far):
         of, where = "reports" if "reported" in bias else "participations", f" at {names[row]}" * (len(names) > 1)
         noise = ", without what noise adds" if bias.endswith(without_noise("")) else ""
+        moved = (
+            f"{tv(far)} of the {of}{where} would have to come from other clients for all to take part equally{noise}."
+        )
         yield Sentence(
-            f"{tv(far)} of the {of}{where} would have to come from other clients for all to take part equally{noise}.",
-            BIAS,
-            (bias,),
+            moved if far > ROUNDING else f"All clients take part equally often{where}{noise}.", BIAS, (bias,)
         )
     if optimizers is not None:
         yield from _of_optimizers(optimizers)
@@ -401,16 +421,16 @@ def _tuned(trials: Trials) -> str:
 
 def _extremes(trials: Trials, metric: str) -> str:
     """Say at which settings a metric has its lowest and its highest mean."""
-    wording, names, values = wording_of(metric), trials.names, interval(trials.samples(metric))
-    low, high = int(np.nanargmin(values.mean)), int(np.nanargmax(values.mean))
+    wording, names, mean = wording_of(metric), trials.names, means(trials, metric)
+    low, high, reach = int(np.nanargmin(mean)), int(np.nanargmax(mean)), margins(trials.samples(metric))
 
     def at(row: int) -> str:
-        return wording.mean(float(values.mean[row]), float(values.half[row]))
+        return wording.mean(float(mean[row]), reach[:, row])
 
-    if wording.write(float(values.mean[low])) == wording.write(float(values.mean[high])):
-        some = "" if np.isfinite(values.mean).all() else " that has it"
+    if wording.write(float(mean[low])) == wording.write(float(mean[high])):
+        some = "" if np.isfinite(mean).all() else " that has it"
         every = f" at every setting{some}" if len(names) > 1 else ""
-        return f"{wording.words}: {wording.write(float(values.mean[low]))}{every}."
+        return f"{wording.words}: {wording.write(float(mean[low]))}{every}."
     if len(names) == 2:
         return f"{wording.words}: {listing([f'{at(row)} at {names[row]}' for row in (0, 1)])}."
     return f"{wording.words}: lowest at {names[low]} ({at(low)}), highest at {names[high]} ({at(high)})."
@@ -421,9 +441,6 @@ def _of_optimizers(optimizers: Trials) -> Iterator[Sentence]:
     row, meta = int(ranked(optimizers).order[0]), optimizers.meta
     facts, figure = (f"learning.*.{meta['figure']}",), FIGURE_WORDS[meta["figure"]]
     cases = len(meta["cases"])
-    for memory, name, times in mostly_best(optimizers) if cases > 1 else ():
-        text = f"{memory}: {name} is the best, or not significantly worse, in {times} of {cases} cases."
-        yield Sentence(text, MODEL, facts)
     some = " that all ranked ones have" if len(meta["ranked"]) < cases else ""
     if cases > 1:
         yield Sentence(f"Optimizers are ranked by the {figure}, with each seed in each case{some}.", TRUST, facts)
@@ -503,7 +520,7 @@ def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Ite
     drawn = list[Chart | None]()
     if optimizers is not None:
         (contrast, names, wording), figure = ranking_of(trials), FIGURE_WORDS[optimizers.meta["figure"]]
-        note = f"By the {figure}; compared by a {contrast.test}."
+        note = f"By the {figure}; compared by a {contrast.test}. What is not compared is not drawn."
         yield Section("winners", "Optimizers by case", (), [tables.winners_table(optimizers)])
         chart = _standing_chart(contrast, names, wording, "ranks", contrast.best, note)
         yield Section("optimizers", "Optimizers", (chart,), [tables.optimizer_table(optimizers)])
@@ -543,12 +560,14 @@ def _standing_chart(
     contrast: Contrasts, names: Sequence[str], wording: MetricWording, name: str, row: int | None, note: str = ""
 ) -> Chart:
     """Draw a metric of settings or optimizers with its interval, the best first."""
-    order = [row for row in tables.order_of(contrast) if np.isfinite(contrast.mean[row])]
+    order = contrast.order.tolist() if note else tables.order_of(contrast)  # of optimizers those that are compared
+    order = [row for row in order if np.isfinite(contrast.mean[row])]
     rows, left = order[:_ROWS], len(order) - _ROWS
     filled = np.array([row in {contrast.best, *contrast.rows(*UNDECIDED)} for row in rows])
     legend = ("not significantly worse than the best", "worse, or not compared")
-    mean, half = wording.scale * contrast.mean[rows], wording.scale * contrast.margin[rows]
+    mean, half = wording.scale * contrast.mean[rows], wording.scale * contrast.margin[:, rows]
     shown = tuple(names[row] for row in rows)
-    data = Rows(shown, mean, half, filled, legend, wording.axis, None, rows.index(row) if row in rows else None)
+    chosen = next((at for at, each in enumerate(rows) if each == row), None)
+    data = Rows(shown, mean, half, filled, legend, wording.axis, None, chosen)
     notes = [*([note] if note else []), *([f"{count(left)} left out."] if left > 0 else [])]
     return row_plot(data, name, capitalized(wording.axis), notes)

@@ -89,7 +89,7 @@ class Contrasts:
 
     less_is_better: bool
     mean: Floats  # over the setting's own seeds, NaN without a value
-    margin: Floats  # half of the 95 % interval of that
+    margin: Floats  # how far the interval of that reaches down and up, (2, settings): as `margins` says
     order: Ints  # the settings that are compared, the best first; of equals the first comes first
     reference: int | None  # None where no setting has a value
     difference: Floats  # from the reference, over the seeds that both have
@@ -144,6 +144,17 @@ def interval(values: Floats) -> Interval:
     mean = np.where(finite, values, 0.0).sum(axis=-1) / np.maximum(number, 1)
     half = student_quantile(np.maximum(number, 2), CONFIDENCE) * _error(values, mean, number)[0]
     return Interval(np.where(number > 0, mean, np.nan), half)
+
+
+def margins(values: Floats) -> Floats:
+    """Return how far the interval of each mean reaches down and up, (2, settings).
+
+    It is Student's, as far down as up; of what is never negative, that of the values themselves where Student's would
+    reach below 0, which is never so, however little is missing.
+    """
+    mean, half = interval(values)
+    low, high = (np.max(sign * values, axis=-1, where=np.isfinite(values), initial=-np.inf) for sign in (-1.0, 1.0))
+    return np.where((low <= 0) & (half > mean), np.stack([mean + low, np.nextafter(high - mean, np.inf)]), half)
 
 
 def scale_of(values: Floats) -> tuple[str, float]:
@@ -267,7 +278,7 @@ def contrasts_of(
 
     `errors`, (settings,), are standard errors of single runs. Without `logs` the values are tested as they are.
     """
-    mean, margin = interval(values)
+    mean, margin = interval(values).mean, margins(values)
     count, sign = len(values), 1.0 if less_is_better else -1.0
     rows = np.flatnonzero(np.isfinite(mean) if eligible is None else eligible & np.isfinite(mean))
     order = rows[np.argsort(sign * mean[rows], kind="stable")]

@@ -25,8 +25,8 @@ SHORTAGE, MOSTLY = "rounds.shortage_share", 0.5  # in more than this share of it
 _DONE = 0.95  # of its rounds a setting that is chosen should do, as long as others are as good
 _COSTS = ("fleet.cost", "sessions.device_hours", "sessions.count")
 """Of settings that tie the one with the least of these, in this order, is chosen; then the fastest."""
-_ALIKE = 0.02  # by which share costs and paces differ that are no reason to choose
-MATTERS = 0.05  # of the best figure: a smaller difference is worth no cost and no more seeds
+ALIKE = 0.02  # by which share costs and paces differ that are no reason to choose
+MATTERS = 0.05  # of what `worth` says: a smaller difference is worth no cost and no more seeds
 _REACHED = re.compile(r"learning\..+_to_target")
 _ROUNDING = 1e-9  # distances that differ by less are the same, however they were summed
 SLACK = 0.1
@@ -150,7 +150,7 @@ class Why(StrEnum):
     BEST = "the best"  # of those that are compared, by what is chosen by
     FASTEST = "the fastest"  # and no slower one is significantly more even
     OPEN = "the most even"  # faster ones are less even, and nothing says what pace is worth
-    TIES = "the least cost"  # of those that tie with the best
+    TIES = "the least cost"  # of those that tie with the best, and are as good or save more than they lose
     ENOUGH = "long enough"  # longer runs change nothing that matters
 
 
@@ -194,7 +194,7 @@ def judge_settings(trials: Trials) -> JudgedSettings:
     ties = contrast.order[:1].tolist()
     reach = np.abs(contrast.difference) + np.nan_to_num(contrast.half, nan=np.inf)
     for row in contrast.order[1:].tolist():
-        alike = contrast.states[row] is Standing.FEW and reach[row] <= MATTERS * abs(contrast.mean[ties[0]])
+        alike = contrast.states[row] is Standing.FEW and reach[row] <= MATTERS * worth(contrast)
         if contrast.states[row] not in {Standing.TIED, Standing.SAME} and not alike:
             break  # none beyond one that is worse or untested
         ties.append(row)
@@ -226,7 +226,7 @@ def _enough(trials: Trials, contrast: Contrasts) -> int | None:
     best = contrast.best
     if best is None:
         return None
-    near = np.abs(contrast.difference) <= MATTERS * abs(float(contrast.mean[best]))
+    near = np.abs(contrast.difference) <= MATTERS * worth(contrast)
     as_good = [
         row == best or state in {Standing.TIED, Standing.SAME} or (state is not Standing.DIFFERS and near[row])
         for row, state in enumerate(contrast.states)
@@ -256,20 +256,30 @@ def stopped_early(trials: Trials) -> Bools:
 def _cheapest(trials: Trials, contrast: Contrasts, ties: list[int]) -> tuple[int, tuple[str, ...]]:
     """Return which of the settings that tie to take, and why: the cheapest of those as good, then the fastest.
 
-    As good is what is within 5 % of the best figure.
+    As good is what lies within 5 % of `worth`; a tie beyond that, if it saves a larger share of the first cost that is
+    known than the share of `worth` that it loses.
     """
-    mean, reasons = contrast.mean, list[str]()
-    among = [row for row in ties if abs(mean[row] - mean[ties[0]]) <= MATTERS * abs(mean[ties[0]])]
+    lost, reasons = np.abs(contrast.mean - contrast.mean[ties[0]]) / max(worth(contrast), 1e-300), list[str]()
     waits = [name for name in trials.parameters if is_separation(name) and trials.numbers(name) is not None]
+    among = [row for row in ties if lost[row] <= MATTERS]
     for name in (*_COSTS, pace_metric(trials), *waits):
         values = trials.numbers(name) if name in waits else interval(trials.samples(name)).mean
-        if len(among) < 2 or values is None or not np.isfinite(values[among]).all():
+        if values is None or not np.isfinite(values[ties]).all():
             continue
-        cost = -values[among] if name == pace_metric(trials) else values[among]
-        near = cost - cost.min() <= _ALIKE * np.abs(cost).max()
+        cost = -values if name == pace_metric(trials) else values
+        if not reasons and name in _COSTS and cost[ties[0]] > 0:
+            saving = [row for row in ties if 1 - cost[row] / cost[ties[0]] > max(lost[row], ALIKE)]
+            among = list(dict.fromkeys([*among, *saving]))
+        near = cost[among] - cost[among].min() <= ALIKE * np.abs(cost[among]).max()
         if not near.all():
             among, reasons = np.array(among)[near].tolist(), [*reasons, name]
     return among[0], tuple(reasons)
+
+
+def worth(contrast: Contrasts) -> float:
+    """Return what differences are a share of: the best figure, or what choosing changes, where that is less."""
+    best, apart = abs(float(contrast.mean[contrast.reference or 0])), np.abs(contrast.difference[contrast.differs])
+    return min(best, float(apart.max())) if len(apart) else best
 
 
 class Feasible(NamedTuple):

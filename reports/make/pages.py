@@ -138,16 +138,18 @@ def write_regions() -> None:
 
 
 PAGES = {
-    "Studies": (
+    "Who takes part": (
         *("studies/night-charging", "studies/three-continents", "studies/mixed-separation"),
+        *("paper/synthetic", "paper/bias-vs-separation", "paper/convergence"),
+    ),
+    "What to choose: how long clients wait, how many train, and the optimizer": (
         *("studies/separation-sweep", "studies/which-separation", "studies/which-cooldown", "studies/tournament"),
     ),
-    "The paper's learning figures": (
+    "What it does to the model: the paper's figures, each from one run": (
         *("paper/fedavg-synthetic", "paper/debiased-synthetic", "paper/three-methods-synthetic"),
         *("paper/fedavg-digits", "paper/debiased-digits", "paper/three-methods-digits", "paper/network-digits"),
         *("paper/mnist-sample", "paper/quadratic-bias"),
     ),
-    "The paper's chain": ("paper/synthetic", "paper/bias-vs-separation", "paper/convergence"),
 }
 """The scenarios that have pages, by the title under which they are listed: practical questions first."""
 
@@ -163,13 +165,13 @@ def readme() -> str:
 def claimed(kept: Kept) -> list[dict[str, str]]:
     """Return the paper's claims for the list of all reports: those that a page shows, as they come out over draws."""
     cards = []
-    for claim, measured, source, over, verdict in claims(kept, "experiments"):
+    for claim, _, source, over, verdict in claims(kept, "experiments"):
         page = re.search(r"scenarios/paper/([\w-]+)\.fedsim\.yaml", source)
         if page is not None:
             agreed = verdict == "yes" or verdict.startswith("yes:")
             status = "pass" if agreed else "fail" if verdict.startswith("**no**") else "warn"
             plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", verdict).replace("**", "")
-            entry = {"href": f"{page[1]}.html", "title": claim, "text": f"{measured} ({over})"}
+            entry = {"href": f"{page[1]}.html", "title": claim, "text": f"over {over}"}
             cards.append({**entry, "outcome": plain, "status": status})
     return cards
 
@@ -212,10 +214,11 @@ def write_list(claims_shown: Sequence[Mapping[str, str]], sections: Mapping[str,
     came = f"{met} hold{'s' * (met == 1)}, {partly} in part, {missed} {'does' if missed == 1 else 'do'} not"
     heading = f"The paper's claims: of {len(claims_shown)} with a page, {came}"
     start = "Open “Start here” below, then run the same yourself."
-    sentences = [Sentence(f"{heading}.", TRUST), Sentence(start, NEXT, command=FIRST)]
+    over = "A claim is judged over many runs; each page is of one run of it, which may miss what holds on average."
+    sentences = [Sentence(f"{heading}.", TRUST), Sentence(over, TRUST), Sentence(start, NEXT, command=FIRST)]
     rest = {title: [entry(f"{each.name}.html", each) for each in some] for title, some in sections.items()}
     title = "Who takes part in federated learning, and what that does to the model"
     page = Answer("index", title, title, description=FEDSIM, sentences=sentences)
-    first, *others = rest
-    listed = {"": cards, first: rest[first], heading: claims_shown, **{each: rest[each] for each in others}}
+    *practical, last = rest
+    listed = {"": cards, **{each: rest[each] for each in practical}, heading: claims_shown, last: rest[last]}
     write_answer(page, REPORTS / "index.html", listed=listed)

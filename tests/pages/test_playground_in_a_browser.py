@@ -163,7 +163,9 @@ def test_it_names_the_smallest_separation_for_a_target(visit: Open) -> None:
     curve = np.array(page.evaluate("w => distances(w, 1)", weights.tolist()))
     choose(page, target="25")
     enough = int(np.flatnonzero(curve <= 0.25)[0])
-    assert said(page).endswith(f". R = {enough} is the smallest that comes within 25{THIN}% of uniform.")
+    assert said(page).endswith(
+        f" then run what is below: R = {enough} is the smallest that comes within 25{THIN}% of uniform."
+    )
     choose(page, selection="midzuno", cohort="2", clients="7", exponent="4", target="1")
     assert f"No R comes within 1{THIN}% of uniform: R = 2, the largest, leaves " in said(page)
 

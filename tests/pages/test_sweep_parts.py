@@ -59,7 +59,7 @@ def test_the_best_setting_is_named_with_its_margin_and_its_largest_part(tmp_path
     chart = parts_chart(sweep, name, parts)
     assert chart is not None
     assert chart.title == "Loss of “fedavg” and its parts"
-    assert "zero or less" in chart.notes[-1]
+    assert "Not drawn, being 0 or less on a logarithmic axis: " in chart.finding
     assert chart.table is not None
     assert chart.table.header[1:3] == ("whole loss", "bias")
     assert [row[0] for row in chart.table.rows] == ["0", "10", "20"]

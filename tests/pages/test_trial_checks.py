@@ -17,7 +17,7 @@ from fedsim.pages.trial_checks import LOWER_STEP, checks_of_trials, unsettled
 from fedsim.pages.trials import trials_answer
 from fedsim.run.check import exit_code
 from fedsim.trials.contrasts import Standing, seeds_needed
-from fedsim.trials.decision import aim_of, judge_settings
+from fedsim.trials.decision import aim_of, judge_settings, worth
 from fedsim.trials.trials import CRASHED, NOT_RUN, Trials
 
 from .made_trials import L1, LOSS, PACE, made_trials, noise, sound
@@ -140,7 +140,7 @@ def test_the_number_of_seeds_is_that_of_the_contrast() -> None:
     trials = made_trials(noisy)
     found = judge_settings(trials).contrast
     row = found.rows(Standing.TIED)[0]  # the rival: the next best
-    matters = 0.05 * float(found.mean[found.reference or 0])
+    matters = 0.05 * worth(found)
     assert abs(float(found.difference[row])) + float(found.half[row]) > matters
     needed = seeds_needed(max(matters, abs(float(found.difference[row]))), float(found.half[row]), 6, found.tests)
     (check,) = [each for each in checks_of_trials(trials) if each.name == "seeds"]
@@ -164,15 +164,17 @@ def test_a_model_that_never_moved_or_diverged_is_no_slow_one() -> None:
     assert not unsettled(gone).get("fedavg", np.zeros(1)).any()
 
 
-@pytest.mark.parametrize(("best", "values"), [([0.8, 0.6, 0.4], "8, 12"), ([0.4, 0.6, 0.8], "1, 2")])
-def test_values_beyond_the_end_are_proposed(best: Floats, values: str) -> None:
+@pytest.mark.parametrize(
+    ("best", "values"), [([0.8, 0.6, 0.4], "8, 12, 16"), ([0.4, 0.6, 0.8], "1, 2"), ([0.8, 0.4, 0.6], "3, 4, 6")]
+)
+def test_values_beyond_the_end_or_between_neighbours_are_proposed(best: Floats, values: str) -> None:
     def measure(row: int, seed: int) -> dict[str, float]:
         return sound(row, seed) | {L1: best[row] + 0.001 * noise(row, seed)}
 
     grid = {"grid": {"population.*.separation": [2, 4, 8]}, "seeds": 6}
     trials = made_trials(measure, values=(2, 4, 8), sweep=grid)
     (check,) = [each for each in checks_of_trials(trials) if each.name == "edge"]
-    assert check.state is Grade.CAUTION
+    assert check.state is (Grade.NONE if "4" in values else Grade.CAUTION)
     assert f"sweep.grid={{population.*.separation: [{values}]}}" in check.command
     assert not any(each.name == "edge" and each.state is Grade.CAUTION for each in checks_of_trials(made_trials()))
 

@@ -47,6 +47,7 @@ def known(trials: Trials) -> Iterator[str]:
     for metric in METRICS:
         wording, values = wording_of(metric), trials.samples(metric)
         mean, half = interval(values)
+        yield from (wording.write(float(each)) for each in values.flat)
         for value in mean:
             yield wording.write(float(value))
             yield wording.apart(float(value))

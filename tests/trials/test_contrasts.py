@@ -16,6 +16,7 @@ from fedsim.trials.contrasts import (
     detectable,
     differences,
     interval,
+    margins,
     paired,
     scale_of,
     seeds_needed,
@@ -33,6 +34,13 @@ def worlds(settings: int, seeds: int, number: int, spread: float = 1.0) -> np.nd
     rng = np.random.default_rng([settings, seeds])
     own = rng.normal(size=(number, settings, seeds)) * np.where(np.arange(settings) == settings - 1, spread, 1)[:, None]
     return own + 3 * rng.normal(size=(number, 1, seeds))
+
+
+def test_no_interval_of_what_is_never_negative_reaches_below_0() -> None:
+    """Of three times from 1 h to 6 h it was 3 h ± 6.6 h."""
+    values = np.array([[1.0, 2.0, 6.0], [10.0, 11.0, 12.0], [-1.0, 2.0, 6.0], [0.0, 0.0, 0.0]])
+    half = interval(values).half
+    np.testing.assert_allclose(margins(values), [[2.0, *half[1:]], [3.0, *half[1:]]])
 
 
 def test_intervals_are_student_s() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedsim.pages import write_report
-from fedsim.pages.answer import COST, MODEL
+from fedsim.pages.answer import COST
 from fedsim.pages.page import answer_of
 from fedsim.pages.trials import trials_answer
 from fedsim.trials.contrasts import Standing, contrasts_of
@@ -102,9 +102,6 @@ def test_several_optimizers_over_worlds_are_ranked(tmp_path: Path) -> None:
     rank = "“fedau” has the lowest mean rank over 3 cases (1)"
     assert answer.headline == f"{rank}; every other is significantly worse."
     assert "Optimizers are ranked by the loss, with each seed in each case." in [each.text for each in answer.sentences]
-    assert "Any memory: “fedau” is the best, or not significantly worse, in 3 of 3 cases." in [
-        each.text for each in answer.sentences if each.about == MODEL
-    ]
     document = answer_of(folder)
     tiles = [(tile.value, tile.label) for tile in document.tiles]
     assert tiles == [(value, "mean rank over 3 cases") for value in "123"]
@@ -234,6 +231,7 @@ def test_the_page_has_a_table_of_winners_where_memory_differs(tmp_path: Path) ->
     check(page)
     page = page.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert "scaffold 1" in page
+    assert "; the best is " in page  # scaffold leads, and keeps more than there is room for
     assert "fedavg 2</td>" in page or "fedavg 2, " in page
     assert "fedau 2, 1 tied" in page
 

@@ -29,6 +29,7 @@ RULE = "#dcdfe1"
 PAPER = "#fffffe"
 SERIES = ("#0b63a5", "#c8500a", "#0c8265", "#a8478a", "#946c00", "#3c8dc4")
 """Okabe and Ito's colours, which colour-blind readers can tell apart, darkened to stand out from white."""
+_SHADES = ("#c98a14", "#c0508c", "#5560c8")
 DOTTED = (0, (1, 1.6))
 DASHED = (0, (3.5, 2))
 
@@ -43,6 +44,14 @@ _MARK = 6  # the room of the mark of each entry of a legend, in characters
 def series_color(index: int) -> str:
     """Give the colour of a series; the colours repeat when there are more series than colours."""
     return SERIES[index % len(SERIES)]
+
+
+def shades(number: int) -> list[str]:
+    """Give colours to series that have an order of their own, from light to dark."""
+    ends = [np.array([int(color[at : at + 2], 16) for at in (1, 3, 5)]) for color in _SHADES]
+    places = np.linspace(0, len(ends) - 1, number)
+    mixed = [np.interp(places, range(len(ends)), [each[at] for each in ends]) for at in range(3)]
+    return ["#" + "".join(f"{round(value):02x}" for value in color) for color in zip(*mixed, strict=True)]
 
 
 class Spaced(Formatter):

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.common.formatting import count, cut, listing_of, number
+from fedsim.common.formatting import count, cut, listing, listing_of, number
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.learning import FURTHER
 from fedsim.pages.charts.plot import AxisLook, LineLook, Rows, Series, line_plot, row_plot
@@ -15,7 +15,7 @@ from fedsim.pages.methods import INITIAL_ROUND
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import thinned
 from fedsim.pages.trial_tables import means, order_of, standings
-from fedsim.trials.contrasts import interval
+from fedsim.trials.contrasts import interval, margins
 from fedsim.trials.decision import bias_metric, judge_settings, pace_metric
 from fedsim.trials.store import CURVE_POINTS
 from fedsim.trials.trials import Axis, Trials
@@ -38,15 +38,15 @@ class Line:
     points: Ints  # rows of the points of the sweep, in the order of x
     x: Floats  # where each point lies, in ascending order
     mean: Floats  # of the metric over the seeds
-    half: Floats  # of the 95 % confidence interval, NaN where it is not known
+    margin: Floats  # how far the interval reaches down and up, (2, points), NaN where it is not known
 
 
 def lines_of(trials: Trials, metric: str) -> Iterator[Line]:
     """Yield a metric along the axis of a sweep; nothing where it has no value, or nothing is swept."""
-    along, measured = trials.axis, interval(trials.samples(metric))
+    along, mean, reach = trials.axis, means(trials, metric), margins(trials.samples(metric))
     if along is not None:
-        for name, rows in trials.rows_along(along, np.isfinite(measured.mean)):
-            yield Line(name, rows, along.x[rows], measured.mean[rows], measured.half[rows])
+        for name, rows in trials.rows_along(along, np.isfinite(mean)):
+            yield Line(name, rows, along.x[rows], mean[rows], reach[:, rows])
 
 
 def _along(axis: Axis) -> AxisLook:
@@ -63,7 +63,7 @@ def _series(axis: Axis, lines: Mapping[str, Line], chosen: int | None, scale: fl
     """Draw lines with their intervals, dots where values have no order, and mark the choice on the first with it."""
     look: LineLook = "marked" if axis.ordered else "dots"
     series = [
-        Series(name, line.x, scale * line.mean, marks.series_color(index), look, scale * line.half)
+        Series(name, line.x, scale * line.mean, marks.series_color(index), look, scale * line.margin)
         for index, (name, line) in enumerate(lines.items())
     ]
     at = [(line, line.points == chosen) for line in lines.values() if chosen in line.points]
@@ -87,7 +87,7 @@ def line_chart(
         for line, each in zip(lines[:_LINES], series, strict=False)
         if np.isfinite(predicted[line.points]).all()
     ]
-    sure = any(np.isfinite(line.half).any() for line in lines)  # else small differences are not drawn large
+    sure = any(np.isfinite(line.margin).any() for line in lines)  # else small differences are not drawn large
     bands = f"; {'bands' if trials.axis.ordered else 'bars'} are 95\N{NARROW NO-BREAK SPACE}% intervals of the mean"
     notes = [f"Points are means over the seeds{bands if sure else ''}."]
     if (omitted := len(lines) - _LINES) > 0:
@@ -98,13 +98,13 @@ def line_chart(
 
 def _named_rows(trials: Trials, metric: str, name: str, title: str, theory: str | None, chosen: int | None) -> Chart:
     """Draw a metric in a row for each setting, where values have no order or names are long."""
-    wording, values = wording_of(metric), interval(trials.samples(metric))
-    rows = np.flatnonzero(np.isfinite(values.mean))[:_NAMED]
-    half = values.half[rows]
+    wording, mean = wording_of(metric), means(trials, metric)
+    rows = np.flatnonzero(np.isfinite(mean))[:_NAMED]
+    reach = margins(trials.samples(metric))[:, rows]
     row_data = Rows(
         names=[trials.names[row] for row in rows],
-        value=wording.scale * values.mean[rows],
-        margin=wording.scale * half if np.isfinite(half).any() else None,
+        value=wording.scale * mean[rows],
+        margin=wording.scale * reach if np.isfinite(reach).any() else None,
         filled=np.full(len(rows), True),
         legend=("measured", ""),
         unit=wording.axis,
@@ -122,10 +122,12 @@ def parts_chart(trials: Trials, name: str, parts: Mapping[str, str], chosen: int
     if not trials.axis.ordered or sum(map(len, trials.axis.marks)) > _MARKS:
         return None  # the table has them
     notes = ["Each part is the difference of two runs over the same log, of which one has one thing less."]
-    if any((line.mean <= 0).any() for line in lines.values()):
-        notes.append("What is zero or less is not on a logarithmic axis; the table has it.")
+    none = {words: [trials.axis.named(x) for x in line.x[line.mean <= 0]] for words, line in lines.items()}
+    absent = [f"{words} at {listing(places)}" for words, places in none.items() if places]
+    finding = f"Not drawn, being 0 or less on a logarithmic axis: {listing(absent)}." if absent else ""
     look, title = (_along(trials.axis), AxisLook("loss above the optimum", "log")), f"Loss of “{name}” and its parts"
-    return line_plot(f"parts-{name}", title, _series(trials.axis, lines, chosen), *look, notes=notes)
+    series = [replace(each, margin=None) if at else each for at, each in enumerate(_series(trials.axis, lines, chosen))]
+    return line_plot(f"parts-{name}", title, series, *look, notes=notes, finding=finding)
 
 
 def pace_chart(trials: Trials, metric: str, name: str, title: str) -> Chart | None:
@@ -180,9 +182,12 @@ def curves_chart(trials: Trials) -> Chart | None:
     if len(lines) > 1 and len(trials.names) > 1:
         where = f" at {trials.names[first]}"
     elif len(lines) == 1:
-        rows = sorted(dict.fromkeys([first, *rows]), key=lambda row: (row not in [first, *rows][:_LINES], row))
-        lines = {trials.names[row]: trials.curves(row) for row in rows[:_LINES]}
-    curves = [_curve(name, each, marks.series_color(k)) for k, (name, each) in enumerate([*lines.items()][:_LINES])]
+        places = np.zeros(len(trials.names)) if trials.axis is None else trials.axis.x
+        rows = sorted([*dict.fromkeys([first, *rows])][:_LINES], key=lambda row: (places[row], row))
+        lines = {trials.names[row]: trials.curves(row) for row in rows}
+    ordered = not where and trials.axis is not None and trials.axis.ordered and len(lines) == len(rows) > 2
+    colors = marks.shades(len(lines)) if ordered else marks.SERIES
+    curves = [_curve(name, each, color) for (name, each), color in zip(lines.items(), colors, strict=False)]
     shown = [each for each in curves if len(each.x) > 1]
     if not shown:
         return None
@@ -191,9 +196,10 @@ def curves_chart(trials: Trials) -> Chart | None:
     notes = [f"Lines are means over the seeds{', bands go from the least to the greatest' * (len(shown) <= _BANDS)}."]
     notes += ["Each run is measured by its initial loss: seeds have other data."]
     left = len(trials.names if len(lines) < 2 or not where else lines) - _LINES
-    notes += [f"{count(left, 'more line')} left out."] if left > 0 else []
+    best = f"The best {_LINES} of {len(trials.names)} settings." if left > 0 and not where else ""
+    notes += [f"{count(left, 'more line')} left out."] if left > 0 and where else []
     look = AxisLook("rounds done", "whole"), AxisLook("loss (1: the initial model)", "auto")
-    return line_plot("curves", f"Loss over the rounds{where}", shown, *look, notes=notes)
+    return line_plot("curves", f"Loss over the rounds{where}", shown, *look, notes=notes, finding=best)
 
 
 def _curve(name: str, table: pl.DataFrame, color: str) -> Series:

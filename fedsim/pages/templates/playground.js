@@ -216,7 +216,7 @@ function sentences(R, away) {
     ? `With R = ${whole(R)}, all take part equally often.`
     : `With R = ${whole(R)}, participation is ${percent(away[R])} from uniform; ${enough >= 0 ? `R = ${whole(enough)} is the smallest` : 'no R comes'} within ${limit}.`;
   const advice = enough >= 0
-    ? `R = ${whole(enough)} is the smallest that comes within ${limit} of uniform.`
+    ? `${enough === R ? 'Run what is below' : `Move R to ${whole(enough)}, then run what is below`}: R = ${whole(enough)} is the smallest that comes within ${limit} of uniform.`
     : `No R comes within ${limit} of uniform: R = ${whole(last)}, the largest, leaves ${percent(away[last])}.`;
   return { found, advice, enough };
 }
@@ -249,13 +249,13 @@ function draw() {
   say(1, `Waiting leaves ${ready(R)} of ${whole(asked.clients)} clients ready in a round${enough >= 0 && enough !== R ? `; R = ${whole(enough)} leaves ${ready(enough)}` : ''}.`);
   say(4, advice);
   const most_times = Math.ceil(start.rounds / (R + 1)), noise = percent(Math.sqrt(most_times / start.rounds));
-  say(2, `In ${some(start.rounds, 'round')} a client takes part at most ${some(most_times, 'time')}: independent noise for the same epsilon is ${noise} of what R = 0 takes.`);
+  say(2, `In ${some(start.rounds, 'round')} a client takes part at most ${some(most_times, 'time')}: with noise drawn anew in each round, the same epsilon takes ${noise} of what R = 0 takes.`);
   const shares = (turns) => Array.from(turns, (share) => share * units).sort((a, b) => b - a), now = shares(pi);
   drawCurve('shares', now, { words: 'participation share; dashed: a fair one', along: `${one}s, most frequent first`, write: digits, limit: 1, top: 1.05 * Math.max(1.5, ...now), bars: units <= 40, first: 1 });
   const thinned = (values, keep) => values.flatMap((value, index) => (keep.includes(index) || index % Math.ceil(values.length / 60) === 0 ? [[whole(index), value]] : []));
   showRows('shares', thinned(now.map(digits), []));
   drawCurve('curve', away, {
-    words: 'distance from uniform (TV); dashed: the limit',
+    words: 'distance (TV); dashed: the limit',
     along: 'separation R (rounds)',
     write: (value) => `${digits(100 * value)}${SMALL_SPACE}%`,
     limit: chosen('target') / 100,
