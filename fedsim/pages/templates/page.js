@@ -150,7 +150,7 @@ const hint = (scroll) => {
    the least empty, which the cards of a column share. */
 const orders = (items) => (items.length < 2 ? [items] : items.flatMap((each, at) => orders(items.toSpliced(at, 1)).map((rest) => [each, ...rest])));
 const stack = (cards, columns, gap) => {
-  const ends = Array(columns).fill(1), since = ends.map(() => []), placed = new Map();
+  const ends = Array(columns).fill(1), since = ends.map(() => []), last = [], placed = new Map();
   let empty = 0;
   const fill = (column, to) => {
     const room = to - ends[column], share = Math.floor(room / since[column].length);
@@ -162,11 +162,16 @@ const stack = (cards, columns, gap) => {
     const top = Math.min(...tops), at = tops.indexOf(top), made = { at, span, top, height, more: 0 };
     for (let column = at; column < at + span; column += 1) {
       if (span > 1) fill(column, top);
-      [ends[column], since[column]] = [top + height + gap, span > 1 ? [] : [...since[column], made]];
+      [ends[column], since[column], last[column]] = [top + height + gap, span > 1 ? [] : [...since[column], made], made];
     }
     placed.set(card, made);
   }
-  ends.forEach((_, column) => fill(column, Math.max(...ends)));
+  const end = Math.max(...ends);
+  ends.forEach((_, column) => fill(column, end));
+  for (const wide of last.filter((made, at) => made.span > 1 && made.at === at)) {
+    const under = last.slice(wide.at, wide.at + wide.span).every((made) => made === wide), room = end - ends[wide.at];
+    if (under && room < 0.5 * wide.height) wide.more = room;
+  }
   return { placed, empty };
 };
 const pack = (grid) => {
