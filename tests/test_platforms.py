@@ -92,6 +92,7 @@ def test_every_module_is_imported_without_what_windows_lacks(tmp_path: Path) -> 
     assert ran(WITHOUT + IMPORTS, tmp_path).stdout.endswith("imported\n")
 
 
+@pytest.mark.long
 def test_commands_work_without_what_windows_lacks(tmp_path: Path) -> None:
     """Files were flushed through a descriptor that only reads, which Windows refuses."""
     done = ran("import os\n" + WINDOWS_FLUSHES + WITHOUT + USE, tmp_path)

@@ -33,6 +33,7 @@ def shares(file: Path) -> tuple[np.ndarray, int]:
     return pulls(taken, result.scenario.devices), len(taken)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("text", "devices", "slack"), [(CHAIN, 40, 1.0), (COMING_AND_GOING, 120, 1.6)])
 def test_new_weights_give_what_was_wanted(tmp_path: Path, text: str, devices: int, slack: float) -> None:
     (tmp_path / "case.fedsim.yaml").write_text(text)
@@ -111,6 +112,7 @@ def test_a_mean_field_is_called_one_with_its_error(tmp_path: Path) -> None:
     assert "error of what is expected" not in done.stdout
 
 
+@pytest.mark.long
 def test_what_weights_cannot_do_is_said(tmp_path: Path) -> None:
     (tmp_path / "case.fedsim.yaml").write_text(CHAIN.replace("successive", "midzuno"))
     pl.DataFrame({"target": [3.0] + [1.0] * 39}).write_csv(tmp_path / "t.csv")

@@ -81,6 +81,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.extras
 @pytest.mark.parametrize("name", CASES)
 def test_training_that_was_killed_ends_at_the_same_bytes(

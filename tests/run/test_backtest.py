@@ -118,6 +118,7 @@ def test_a_log_is_compared_with_the_scenario_that_is_replayed(tmp_path: Path) ->
     assert NO_CHECK_INS in why
 
 
+@pytest.mark.long
 def test_a_log_differs_from_a_scenario_with_names_of_its_own(tmp_path: Path) -> None:
     """Whose devices are always there; the log's are there at night, and take as long."""
     written(tmp_path, Production(seed=3, days=3, zones=("UTC",), classes={"phone": (100, 120.0, 0.5)}))

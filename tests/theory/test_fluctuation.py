@@ -247,6 +247,7 @@ def test_the_best_prior_is_best() -> None:
             assert more.mean() > 20 * more.std() / np.sqrt(len(more))
 
 
+@pytest.mark.long
 def test_the_best_prior_is_that_of_a_search() -> None:
     """300 random systems of 3 to 7 clients, variances by enumeration, at several T: the search's derivative is 0."""
     rng = np.random.default_rng(6)

@@ -394,6 +394,7 @@ def test_a_decision_that_trains_a_part_says_of_which_devices_its_checks_are(writ
     assert "The run can reach 1,800 of 40,000 clients at most" in caution
 
 
+@pytest.mark.long
 def test_what_stalled_is_not_tried_again(write: Write, tmp_path: Path) -> None:
     """A setting that stalls was run anew with every further seed of the others, and by every later call."""
     text = TRAINED.replace("per_rank: 5}", "per_rank: 5}, availability: {kind: renewal, on: 1h, off: 2h}")
