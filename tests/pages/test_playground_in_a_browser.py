@@ -152,7 +152,9 @@ def test_what_it_says_of_privacy_is_what_the_command_says(visit: Open, tmp_path:
 def test_equal_weights_have_no_bias(visit: Open, tmp_path: Path) -> None:
     page = visit(PAGE, 1280, "light")
     choose(page, law="equal")
-    assert said(page).startswith("With R = 4, all take part equally often. Move R to 0, then run what is below: R = 0 is the smallest ")
+    assert said(page).startswith(
+        "With R = 4, all take part equally often. Move R to 0, then run what is below: R = 0 is the smallest "
+    )
     write_text(tmp_path / "my.fedsim.yaml", recipe(page))
     assert theory(Scenario.load(tmp_path / "my.fedsim.yaml")) == away(4, 0.0)
 
