@@ -39,6 +39,9 @@ def test_participation_stands_beside_availability_by_local_hour(run: Run) -> Non
     assert chart is not None
     axes = Figure().subplots()
     chart.draw(axes)
+    counted, during = (np.asarray(line.get_xdata()) for line in axes.get_lines())
+    np.testing.assert_array_equal(counted, np.arange(24))  # the gauges count on the hour
+    np.testing.assert_array_equal(during, np.arange(24) + 0.5)
     available, begun = (np.asarray(line.get_ydata()) for line in axes.get_lines())
     np.testing.assert_allclose(available, (0.1 + 0.02 * np.arange(24)) / 0.33)
     np.testing.assert_allclose(begun, 24 / 40 * np.where(np.arange(24) == 1, 10, np.where(np.arange(24) == 2, 30, 0)))

@@ -23,20 +23,18 @@ def local_chart(run: Run) -> Chart | None:
     shares = np.array([run.known.get(f"population.available_share.local.{h:02d}", np.nan) for h in range(24)])
     if not days or starts is None or not np.isfinite(shares).all() or np.ptp(shares) <= 0:
         return None
-    begun = np.zeros(24)
+    begun, counted = np.zeros(24), list[float]()
     for (zone,), slots in starts.filter(pl.col("slot") < days * DAY_S / SLOT_S).group_by("time_zone"):
-        at = slots.select(at=pl.lit(run.scenario.start.astimezone(UTC)) + pl.duration(seconds=pl.col("slot") * SLOT_S))[
-            "at"
-        ]
-        hours = at.dt.convert_time_zone(str(zone or "UTC")).dt.hour()
+        hours = _local(run, slots["slot"] * SLOT_S, zone).dt.hour()
         begun += np.bincount(hours.to_numpy(), weights=slots["len"].to_numpy(), minlength=24)
+    for (zone,), gauges in run.gauges.group_by("time_zone"):
+        counted += (_local(run, gauges["time_s"], zone).dt.minute() / 60).to_list()
     if not begun.any():
         return None
-    middle = np.arange(24, dtype=np.float64) + 0.5
-    curves = {"available devices": shares, "sessions begun": begun}
+    hour, at = np.arange(24.0), float(np.mean(counted))  # devices are counted at instants, on the hour by default
     series = [
-        Series(name, middle, each / each.mean(), color)
-        for (name, each), color in zip(curves.items(), marks.SERIES, strict=False)
+        Series("available devices", hour + at, shares / shares.mean(), marks.SERIES[0]),
+        Series("sessions begun", hour + 0.5, begun / begun.mean(), marks.SERIES[1]),
     ]
     low, high = int(shares.argmin()), int(shares.argmax())
     finding = (
@@ -44,6 +42,13 @@ def local_chart(run: Run) -> Chart | None:
     )
     look = AxisLook("local hour", ticks=_HOURS), AxisLook("times the mean of the day")
     return line_plot("hours", "When devices are available and take part", series, *look, finding=finding)
+
+
+def _local(run: Run, seconds: pl.Series, zone: object) -> pl.Series:
+    """Return instants since the start as times of a zone."""
+    passed = pl.duration(microseconds=(pl.lit(seconds) * 1e6).cast(pl.Int64))
+    at = pl.lit(run.scenario.start.astimezone(UTC)) + passed
+    return pl.select(at.dt.convert_time_zone(str(zone or "UTC"))).to_series()
 
 
 def eligible_chart(run: Run) -> Chart | None:
