@@ -1,5 +1,7 @@
 """The command ``fedsim calibrate``: a scenario from the log of a federation."""
 
+import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -120,7 +122,8 @@ def _write_page(page: Path | None, log: Path, setup: str, judged: "Sequence[Figu
     from fedsim.pages.backtest import backtest_answer
     from fedsim.pages.page import write_answer
 
-    complain(f"Report: {write_answer(backtest_answer(log.name, setup, judged), page)}")
+    command = shlex.join(["fedsim", *sys.argv[1:], "--check-ins", "FILE"])
+    complain(f"Report: {write_answer(backtest_answer(log.name, setup, judged, command), page)}")
 
 
 def _as_dict(figure: "Figure") -> dict[str, Any]:

@@ -7,7 +7,7 @@ from fedsim.measure.metrics import describe
 from fedsim.pages.answer import TRUST, WHAT, Answer, Check, Grade, Section, Sentence
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import Table
-from fedsim.run.backtest import RUNS, Figure
+from fedsim.run.backtest import CHECK_INS, RUNS, Figure
 
 _QUESTION = "Does the scenario do what the log shows, on days that it was not fitted to?"
 _PARTS = {
@@ -20,8 +20,8 @@ _PARTS = {
 """What figures say, and how the names of these begin."""
 
 
-def backtest_answer(name: str, setup: str, judged: Sequence[Figure]) -> Answer:
-    """Return what is said of the figures of a log; `setup` is what they were compared with."""
+def backtest_answer(name: str, setup: str, judged: Sequence[Figure], command: str = "") -> Answer:
+    """Say what the figures of a log are beside those of `setup`; `command` tells of check-ins too."""
     off = [each for each in judged if not each.within]
     parts = {
         what: [each for each in judged if each.name.startswith(begins) and (" " in each.name) == (" " in begins[0])]
@@ -41,6 +41,7 @@ def backtest_answer(name: str, setup: str, judged: Sequence[Figure]) -> Answer:
     )
     rows = tuple(written(each) for some in parts.values() for each in some)
     table = Table("The log beside the scenario", ("Figure", "Verdict", "Log", "Expected", "From", "To"), rows, words=2)
+    remedy = off[0].remedy if off else ""
     changes = dict.fromkeys(each.because for each in off if each.because)
     return Answer(
         kind="backtest",
@@ -48,7 +49,7 @@ def backtest_answer(name: str, setup: str, judged: Sequence[Figure]) -> Answer:
         headline=text,
         question=_QUESTION,
         setup=setup,
-        checks=[Check("backtest", state, text, remedy=off[0].remedy if off else "")],
+        checks=[Check("backtest", state, text, remedy=remedy, command=command if CHECK_INS in remedy else "")],
         sentences=[
             *(Sentence(f"Why figures may be off: {why}.", WHAT) for why in changes),
             *(Sentence(each, TRUST) for each in (use, about)),

@@ -206,7 +206,7 @@ def _explained(figures: Sequence[Figure], sides: Iterable[_Side], words: _Words)
     named = [*_differences(one, other, words)]
     unknown = ["the log does not say when devices are available"] if other.available is None else []
     why = "; ".join([*named, *unknown] or [f"the model is too simple, since {words.alike}"])
-    ways = [_SINCE] * bool(named) + [_CHECK_INS] * bool(unknown)
+    ways = [_SINCE] * bool(named) + [CHECK_INS] * bool(unknown)
     return [each if each.within else replace(each, because=why, remedy=" ".join(ways)) for each in figures]
 
 
@@ -240,7 +240,7 @@ def _there(check_ins: CleanTrace, since: float, until: float) -> float:
 
 
 _SINCE = "Calibrate with the days after the change, `--since DAY`."
-_CHECK_INS = "Calibrate with `--check-ins FILE`, which says when devices are available."
+CHECK_INS = "Calibrate with `--check-ins FILE`, which says when devices are available."
 _WORDS = {
     "per_hour": "the rate of drop-outs in an hour",
     "median": "the median session in seconds",

@@ -55,11 +55,13 @@ def test_days_like_the_fitted_ones_are_as_expected(tmp_path: Path, seed: int) ->
     ],
 )
 def test_a_change_of_the_fleet_is_named(tmp_path: Path, planted: dict[str, Any], named: str) -> None:
-    done = calibrated(tmp_path, "--check", 5, "--out", tmp_path / "made.fedsim.yaml", **planted)
+    page = tmp_path / "page.html"
+    done = calibrated(tmp_path, "--check", 5, "--out", tmp_path / "made.fedsim.yaml", "--page", page, **planted)
     assert done.returncode == 1
     assert ": off by " in done.stderr
     assert [line for line in reasons(done.stderr) if named in line and NO_CHECK_INS in line] == reasons(done.stderr)
     assert all(option in done.stderr.splitlines()[-1] for option in ("`--since DAY`", "`--check-ins FILE`"))
+    assert f"<span>{page}</span> <span>--check-ins</span> <span>FILE</span></code>" in page.read_text(encoding="utf-8")
     assert "No: how" in done.stderr
     assert Scenario.load(tmp_path / "made.fedsim.yaml").devices == 100
 
