@@ -99,3 +99,25 @@ def available_time(
         spells = availability.spells(clients, since, min(since + _WINDOW, longest))
         total += np.bincount(spells.who, weights=spells.ends - spells.starts, minlength=taken)
     return AvailableTime(clients, total / longest)
+
+
+def fair_counts(taken: int, clients: int) -> tuple[Ints, Floats]:
+    """Return the counts that a client can have in a fair lottery, and the probabilities of no more than each.
+
+    They are the binomial's; scipy, which has them, takes longer to import than a small run.
+    """
+    share = 1 / clients
+    mean = taken * share
+    far = 12 * np.sqrt(mean) + 40
+    counts = np.arange(max(0, int(mean - far)), min(taken, int(mean + far)) + 1)
+    more = np.log((taken - counts[:-1]) / (counts[:-1] + 1) * share / (1 - share)) if clients > 1 else np.zeros(0)
+    logarithms = np.concatenate([[0.0], np.cumsum(more)])
+    weights = np.exp(logarithms - logarithms.max())
+    return counts, np.cumsum(weights) / weights.sum()
+
+
+def fair_half(taken: int, clients: int) -> float:
+    """Return which share of the reports the half of clients with the least has in a fair lottery."""
+    counts, reached = fair_counts(taken, clients)
+    least = np.diff(np.minimum(reached, 0.5), prepend=0.0)
+    return float(least @ counts) * clients / taken

@@ -94,11 +94,8 @@ class Bias:
         worst = max((part for part in self.parts if part.tested), key=lambda part: part.visible, default=None)
         if worst is None:
             return f"; a distance of {percent(self.visible)} from uniform beyond chance would show"
-        least = (
-            f"{number(1 + worst.visible, 2)} times"
-            if worst.visible >= 1
-            else f"{percent(worst.visible)} more or less than"
-        )
+        times = f"{number(1 + worst.visible, 2)} times"
+        least = times if worst.visible >= 1 else f"{percent(worst.visible)} more or less than"
         one = {"group": "a group", "zone": "a time zone"}.get(worst.kind, worst.words)
         return f"; {one} with {least} its fair share would stand out"
 

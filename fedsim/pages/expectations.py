@@ -113,11 +113,8 @@ def sweep_verdict(trials: Trials) -> Verdict | None:
         holds = trials.names[base] if base is not None and not judged[base].missed else ""
         status = "pass" if not notes else "warn" if each.severity == "warn" or holds else "fail"
         note = f"missed at {listing_of(notes, _NAMED, 'more setting')}" if notes else ""
-        note = (
-            f"holds at {holds}, the setting of the file, and not at {count(len(notes), 'other')}"
-            if note and holds
-            else note
-        )
+        if note and holds:
+            note = f"holds at {holds}, the setting of the file, and not at {count(len(notes), 'other')}"
         outcomes.append(ConditionOutcome(status, each.check, each.why, "", "", note))
     return _verdict_of(outcomes, "sweep.json")
 

@@ -60,7 +60,8 @@ def jobs_answer(run: SharedRun) -> Answer:
     scenario, (trials, alone) = run.scenario, jobs_trials(run)
     checks, sentences = tuple(_checks(run, trials, alone)), list(_sentences(run, trials, alone))
     bad = [each.text for each in checks if each.state is Grade.BAD]
-    headline = next(iter([*bad, *(each.text for each in sentences if each.about == BIAS)]))
+    first = [each.text for about in (COST, BIAS) for each in sentences if each.about == about]  # who gets how much
+    headline = bad[0] if bad else " ".join(first)
     return Answer(
         kind="jobs",
         name=scenario.name,
@@ -71,7 +72,7 @@ def jobs_answer(run: SharedRun) -> Answer:
         status=str(run.manifest.get("status") or ""),
         verdict=verdict(run.manifest.get("verdict")),
         checks=checks,
-        sentences=[each for each in sentences if each.text != headline],
+        sentences=[each for each in sentences if each.text not in headline],
         tiles=tuple(_tiles(trials, alone)),
         sections=(Section("side-by-side", "The jobs", (_chart(trials, alone),), [_table(trials)]),),
         figures=(JOBS,),
@@ -118,10 +119,9 @@ def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sent
     of_far = _distance(trials)
     pairs = [(metric, row, other) for metric in (of_far, UPDATES) for row, other in alone.items()]
     places = np.arange(len(trials.settings))
+    beside_itself = partial(contrasts, trials, less_is_better=True)
     looks = {
-        (metric, row): contrasts(
-            trials, metric, less_is_better=True, reference=other, eligible=np.isin(places, (row, other))
-        )
+        (metric, row): beside_itself(metric, reference=other, eligible=np.isin(places, (row, other)))
         for metric, row, other in pairs
     }
     looks = dict(zip(looks, tested_together([*looks.values()]), strict=True))

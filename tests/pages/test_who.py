@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from fedsim import simulate
 from fedsim.common.arrays import Floats, Ints
-from fedsim.measure.frequencies import gini
+from fedsim.measure.frequencies import fair_half, gini
 from fedsim.measure.verdict import share_variance
 from fedsim.pages.bias import bias_of
 from fedsim.pages.charts import Chart
@@ -166,6 +166,8 @@ def test_equal_chances_are_what_a_fair_lottery_draws_in_order(run: Run) -> None:
     fair = drawn_lorenz(with_counts(run, counts))[1][1]
     draws = np.sort(np.random.default_rng(3).multinomial(counts.sum(), np.full(100, 1 / 100), size=200), axis=1)
     np.testing.assert_allclose(fair[1:], np.cumsum(draws, axis=1).mean(axis=0) / counts.sum(), atol=0.002)
+    half = draws[:, :50].sum(axis=1).mean() / counts.sum()
+    assert fair_half(int(counts.sum()), 100) == pytest.approx(half, abs=0.002)
 
 
 def drawn_lorenz(run: Run) -> list[tuple[Floats, Floats]]:

@@ -192,7 +192,8 @@ def test_the_page_says_what_the_metrics_say(scenario: Scenario, tmp_path: Path) 
     metrics = fedsim.load(tmp_path / "run").metrics
     (text,) = report_directories([tmp_path / "run"], "json", None)
     told = json.loads(text)
-    said = " ".join(each["text"] for each in (*told["checks"], *told["sentences"]))
+    said = " ".join((told["answer"], *(each["text"] for each in (*told["checks"], *told["sentences"]))))
+    assert told["answer"].startswith("“keyboard” makes ")  # who gets how much, and then the bias
     of, figure = "job.{}.", "participation.reported_l1_uniform"
     apart = {
         name: 50 * (metrics[f"{of.format(name)}{figure}"] - metrics[f"{of.format(name)}alone.{figure}"])

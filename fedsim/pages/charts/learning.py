@@ -91,7 +91,8 @@ def loss_charts(run: Run) -> list[Chart | None]:
         color = marks.series_color([each for each in optimizers(run) if each != other].index(name))
         excess.append(Series.binned(name, rounds.to_numpy(), apart.to_numpy(), color))
     values = np.concatenate([np.zeros(0), *lines.values()])
-    if not excess or max(np.abs(each.y).max(initial=0.0) for each in excess) > _NEAR * float(np.ptp(values)):
+    widest = max((float(np.abs(each.y).max(initial=0.0)) for each in excess), default=0.0)
+    if not 0 < widest <= _NEAR * float(np.ptp(values)):
         return [whole]
     look = AxisLook("rounds done", "whole"), AxisLook("loss above unbiased training")
     finding = "Over the last half of the run, where the losses themselves cannot be distinguished."

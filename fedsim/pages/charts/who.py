@@ -10,7 +10,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import count, duration, number, percent
 from fedsim.common.instants import time_unit
 from fedsim.common.intervals import bisected
-from fedsim.measure.frequencies import gini
+from fedsim.measure.frequencies import fair_counts, gini
 from fedsim.pages.bias import Bias, bias_of
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import POINTS, AxisLook, Rows, Rule, Series, line_plot, row_plot
@@ -102,7 +102,7 @@ def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
     wanted, logged = bias_of(run).fair, run.scenario.log is not None  # of a log without all clients, as drawn
     if len(runs) == 1 and (wanted is not None or logged):
         # Counts of a fair lottery in order are quantiles of the binomial, but for what rounding adds.
-        counts, reached = _fair_counts(taken, clients)
+        counts, reached = fair_counts(taken, clients)
         upto = np.append(np.floor(reached[:-1] * clients + 0.5), clients)
         often, away = np.diff(upto, prepend=0.0), counts - taken / clients
 
@@ -168,18 +168,3 @@ def reached_chart(run: Run) -> Chart | None:
     look = AxisLook(f"simulated time ({unit})"), AxisLook("clients that have taken part", "percent")
     chart = line_plot("reached", "How many clients were reached", series, *look, finding=f"{finding}.")
     return replace(chart, aside=run.scenario.learning is not None)
-
-
-def _fair_counts(taken: int, clients: int) -> tuple[Ints, Floats]:
-    """Return the counts that a client can have in a fair lottery, and the probabilities of no more than each.
-
-    They are the binomial's; scipy, which has them, takes longer to import than a small run.
-    """
-    share = 1 / clients
-    mean = taken * share
-    far = 12 * np.sqrt(mean) + 40
-    counts = np.arange(max(0, int(mean - far)), min(taken, int(mean + far)) + 1)
-    more = np.log((taken - counts[:-1]) / (counts[:-1] + 1) * share / (1 - share)) if clients > 1 else np.zeros(0)
-    logarithms = np.concatenate([[0.0], np.cumsum(more)])
-    weights = np.exp(logarithms - logarithms.max())
-    return counts, np.cumsum(weights) / weights.sum()
