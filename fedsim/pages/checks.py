@@ -20,7 +20,7 @@ from fedsim.measure.contributions import Contributions
 from fedsim.measure.series import FEWEST_DAYS, FEWEST_ROUNDS, by_day
 from fedsim.measure.verdict import Look
 from fedsim.pages.bias import Seen, bias_of, one_round
-from fedsim.pages.commands import command_of, with_seeds
+from fedsim.pages.commands import command_of, log_command, with_seeds
 from fedsim.pages.commands import longer as longer_by
 from fedsim.pages.expectations import verdict
 from fedsim.pages.methods import (
@@ -48,6 +48,7 @@ from fedsim.run.check import LENGTH, SEEDS, STEP, Check, Grade
 from fedsim.run.run import Run
 from fedsim.scenario.habits import Habits
 from fedsim.scenario.learning import ConstantSchedule
+from fedsim.scenario.work import Work
 from fedsim.theory.prediction import before_the_chain
 from fedsim.trials.trials import Trials
 
@@ -93,13 +94,9 @@ def of_log(run: Run) -> Iterator[Check]:
         return
     for lacking, (text, wanted, option) in _UNKNOWN.items():
         if lacking in run.scenario.log.unknown:
-            yield Check(
-                "log",
-                Grade.CAUTION,
-                f"{text}.",
-                remedy=f"Measure {wanted}: add `{option}` to `fedsim measure`.",
-                turns=(lacking,),
-            )
+            remedy = f"Measure {wanted}: add `{option}` to `fedsim measure`."
+            command = "" if run.manifest.get("command") else log_command("measure", run.scenario.log, option)
+            yield Check("log", Grade.CAUTION, f"{text}.", remedy=remedy, command=command, turns=(lacking,))
 
 
 def reports_taken(run: Run) -> Iterator[Check]:
@@ -119,10 +116,8 @@ def reports_taken(run: Run) -> Iterator[Check]:
         elif run.known.get("rounds.shortage_share") and not run.known.get("sessions.count") and len(run.gauges):
             there = run.gauges.group_by("time_s").agg(pl.col("eligible").sum())["eligible"]
             least, most = int(there.quantile(0.1) or 0), int(there.max() or 0)  # type: ignore[arg-type]
-            text = (
-                f"All {count(len(run.rounds), run.noun)} found too few clients: each wants {wanted} eligible ones, and "
-            )
-            text += f"at most {count(most)} were there at a time"
+            text = f"All {count(len(run.rounds), run.noun)} found too few clients: each wants {wanted} eligible ones, "
+            text += f"and at most {count(most)} were there at a time"
             there_often = f": {count(least)} clients or more were there nine tenths of the time" * (least > 0)
             remedy = f"Lower `cohort`{there_often}; or let rounds go on with fewer (`shortage: proceed`)."
             command = command_of(run.manifest, "run", {"server.cohort": least}) if least else ""
@@ -204,9 +199,8 @@ def trained(run: Run) -> Iterator[Check]:
                 by = {} if figure == "moved" else _lower_step(run, name)
                 faults.append(fault(state, text.format(name, value), facts=(key,), **by))
         if name in worse:
-            text = (
-                f"Training did not lower the loss: that of “{name}” is {number(ends[name], 3)}, not below that before."
-            )
+            text = f"Training did not lower the loss: that of “{name}” is {number(ends[name], 3)}, "
+            text += "not below that before."
             by, twin = _lower_step(run, name), twins.get(name)
             if twin is not None and twin not in worse:
                 text += f" That of “{twin}” is not: the cause is who takes part."
@@ -230,7 +224,8 @@ def _even_out(run: Run, *, harmed: bool = False) -> Mapping[str, Any]:
     if groups and r.n_unique() > 1:  # who takes part most often, and waits less than others
         first = max(groups, key=lambda part: part.times).name
         at = [group.name for group in scenario.population].index(first)
-        waits, others = (int(run.clients.filter(each)["separation"].max() or 0) for each in _apart(first))  # type: ignore[arg-type]
+        both = (pl.col("group") == first, pl.col("group") != first)
+        waits, others = (int(run.clients.filter(each)["separation"].max() or 0) for each in both)  # type: ignore[arg-type]
         if waits < others:
             remedy = f"Let “{first}” wait as long as others ({equation('R', others)}, not {waits})."
             command = command_of(run.manifest, "run", {f"population.{at}.separation": others})
@@ -260,10 +255,6 @@ def _even_out(run: Run, *, harmed: bool = False) -> Mapping[str, Any]:
         command = command_of(run.manifest, "sweep", {"sweep.grid": f"{{population.*.separation: {further}}}"})
     turns = ("separation", *["optimizers"] * debias)
     return {"remedy": f"{capitalized(', or '.join(ways))}.", "command": command, "turns": turns} if ways else {}
-
-
-def _apart(group: str) -> tuple[pl.Expr, pl.Expr]:
-    return pl.col("group") == group, pl.col("group") != group
 
 
 def _typically_available(run: Run) -> float:
@@ -296,11 +287,8 @@ def _lower_step(run: Run, name: str) -> Mapping[str, Any]:
     command = ""
     if isinstance(step, ConstantSchedule):
         command = command_of(run.manifest, "run", {key: f"{step.initial / 10:g}"})
-    return {
-        "remedy": LOWER_STEP if key == "learning.step_size" else f"Lower the step (`{key}`).",
-        "command": command,
-        "turns": STEP,
-    }
+    remedy = LOWER_STEP if key == "learning.step_size" else f"Lower the step (`{key}`)."
+    return {"remedy": remedy, "command": command, "turns": STEP}
 
 
 def settled(run: Run) -> Iterator[Check]:
@@ -318,8 +306,7 @@ def settled(run: Run) -> Iterator[Check]:
     slow = {name: look for name, look in compare_losses(run, names, other).items() if isinstance(look, float)}
     if slow := {name: values for name, values in slow.items() if converged(run, name, other)}:
         who = listing([f"“{name}”" for name in slow])
-        text = f"The difference of the loss of {who} from that of “{other}” changes so slowly that the run, although "
-        text += "these losses have converged, is too short to test it."
+        text = f"The difference of the loss of {who} from that of “{other}” changes too slowly to be tested here."
         times = math.ceil(FEWEST / min(slow.values())) + 1
         by = longer_by(run.manifest, run.scenario.stop, times, verb="run")
         remedy = f"Run {times} times as long." if run.scenario.privacy is None else ""  # noise is made for a length
@@ -332,14 +319,10 @@ def steps(run: Run) -> Iterator[Check]:
         if (by := jumps(run, name)) > JUMPS:
             late, state = late_losses(run, name)[0]["loss"], Grade.BAD if by > 2 * JUMPS else Grade.CAUTION
             ends = f"{number(late.min(), 3)} and {number(late.max(), 3)}"  # type: ignore[arg-type]
-            text = f"Steps are too large: over its last half the loss of “{name}” jumps between {ends}, and its mean "
-            text += f"there is {number(initial_loss(run, name) - loss, 3)} below that of the first model."
-            yield Check("steps", state, text, name, (_loss(name), "learning"), **_lower_step(run, name))
+            text = f"Where the loss of “{name}” ends cannot be measured, as steps are too large: over its last half it "
+            text += f"jumps between {ends}, its mean {number(initial_loss(run, name) - loss, 3)} below the first loss."
+            yield Check("steps", state, text, name, (f"learning.{name}.loss", "learning"), **_lower_step(run, name))
             return
-
-
-def _loss(name: str) -> str:
-    return f"learning.{name}.loss"
 
 
 def enough(run: Run) -> Iterator[Check]:
@@ -369,6 +352,10 @@ def enough(run: Run) -> Iterator[Check]:
             whole = f"{count(times)} times as long, about {duration(times * run.simulated_s)},"
             remedy = f"Run {whole} to see a distance of {percent(SMALL)}." if times <= _LONG else ""
             yield caution(text, facts=("bias",), remedy=remedy, command=longer(times) if remedy else "")
+    elif bias.seen is Seen.ALONE and run.scenario.server.selects_once and run.scenario.log is None:
+        command = command_of(run.manifest, "run", {"population.*.devices": 100})
+        remedy = "Simulate more devices, to see who takes part."
+        yield Check("enough", Grade.NONE, "Of one client nothing can be biased.", remedy=remedy, command=command)
     elif bias.seen in {Seen.NONE, Seen.BIAS}:
         yield Check("enough", Grade.OK, "The run is long enough to test participation for bias.")
 
@@ -424,7 +411,7 @@ def waits(run: Run) -> Iterator[Check]:
         return
     text, hours = f"Rounds wait for clients {percent(share)} of the time.", hours_without(run)
     by = _smaller_cohorts(run, "with which rounds wait less")
-    if 4 * hours[0] >= hours[1] > 0:
+    if 4 * hours[0] >= hours[1] > 0 and all(each.availability.kind != "trace" for each in run.scenario.population):
         by = {"remedy": "Add devices that are available in the other hours, as of other time zones: rounds wait there."}
     yield Check("waits", Grade.NONE, text, facts=("rounds.waiting_share",), **by)
 
@@ -474,13 +461,8 @@ def full_cohorts(run: Run) -> Iterator[Check]:
         turns = ("minimum_reports", "cohort")
         yield Check("cohorts", Grade.CAUTION, text, facts=("rounds.failed_share",), remedy=remedy, turns=turns)
     met, short = run.known.get("rounds.target_share"), run.known.get("rounds.shortage_share")
-    if (
-        run.known.get("sessions.reported_share")
-        and met is not None
-        and run.wanted is not None
-        and run.scenario.server.fixed_size
-        and not run.rounds.is_empty()
-    ):
+    wants = run.wanted is not None and run.scenario.server.fixed_size and not run.rounds.is_empty()
+    if wants and met is not None and run.known.get("sessions.reported_share"):
         text = f"{percent(met)} of the rounds closed with the reports they wanted"
         text += f"; {percent(short)} found too few eligible clients" if short else ""
         state = Grade.OK if met >= _FILLED else Grade.CAUTION
@@ -498,14 +480,28 @@ def even(run: Run) -> Iterator[Check]:
         yield Check("even", Grade.OK, f"No bias found{bias.could_see}.", facts=("bias", "shares"))
 
 
+def spread(run: Run) -> Iterator[Check]:
+    """Whether rounds take more reports than they want, and the lengths of sessions that would mend it."""
+    settings = dict[str, str]()
+    for at, group in enumerate(run.scenario.population):
+        key, unit = ("samples", "") if isinstance(group.session, Work) else ("train", "s")
+        if (source := getattr(group.session, key)).kind == "constant":
+            settings[f"population.{at}.session.{key}"] = (
+                f"{{kind: lognormal, median: {source.value:g}{unit}, sigma: 0.5}}"
+            )
+    if len(settings) == len(run.scenario.population) and len({*settings.values()}) == 1:
+        settings = {next(iter(settings)).replace(".0.", ".*."): next(iter(settings.values()))}
+    command = command_of(run.manifest, "run", settings) if settings else ""
+    yield from (replace(each, command=command) for each in surplus(Trials.of_run(run)))
+
+
 def setting(run: Run) -> Iterator[Check]:
     """Whether the run is one of several settings of a sweep."""
     sweep = run.scenario.sweep
     if sweep is not None and sweep.paths:
         text = "This run is one setting of those that the file sweeps."
-        yield Check(
-            "setting", Grade.CAUTION, text, remedy="Run all settings.", command=command_of(run.manifest, "sweep")
-        )
+        by = command_of(run.manifest, "sweep")
+        yield Check("setting", Grade.CAUTION, text, remedy="Run all settings.", command=by)
 
 
 def seeds(run: Run) -> Iterator[Check]:
@@ -519,7 +515,7 @@ def seeds(run: Run) -> Iterator[Check]:
 
 CHECKS: tuple[Callable[[Run], Iterator[Check]], ...] = (
     *(ended, reports_taken, of_log, privacy, trained, steps, expectations, enough, settled, separation, shocks, budget),
-    *(epsilons, spends, full_cohorts, lambda run: surplus(Trials.of_run(run)), waits, theory, setting, even, seeds),
+    *(epsilons, spends, full_cohorts, waits, theory, setting, even, spread, seeds),
 )
 """All checks, the gravest first."""
 

@@ -7,6 +7,7 @@ from shlex import join, split
 from types import MappingProxyType
 from typing import cast
 
+from fedsim.scenario.log import ProductionLog
 from fedsim.scenario.stop import Stop
 
 _VERBS = {"run": {"run", "sweep"}, "sweep": {"run", "sweep"}, "decide": {"run", "decide"}}
@@ -35,6 +36,16 @@ def command_of(
             place = ["--out", out] if out else []
             return join(["fedsim", verb or words[1], *_without(words[2:], settings), *more, *place])
     return ""
+
+
+def log_command(verb: str, log: ProductionLog, option: str) -> str:
+    """Return the command that reads a log as it was read, with one more option."""
+    given, words = log.model_dump(mode="json", exclude_none=True), ["fedsim", verb, log.file]
+    hows = {how: "|".join(word for word in log.outcomes if log.outcomes[word] == how) for how in log.outcomes.values()}
+    for key, value in {**given, "outcomes": hows}.items():
+        pairs = ",".join(f"{name}={word}" for name, word in value.items()) if isinstance(value, dict) else value
+        words += [f"--{key.replace('_', '-')}", str(pairs)] if pairs and key != "file" else []
+    return f"{join(words)} {option}"
 
 
 def _without(words: Sequence[str], keys: Mapping[str, object]) -> Iterator[str]:

@@ -167,12 +167,8 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
         if f"fleet.{name}" in run.known
     ]
     if (cost := run.known.get("fleet.cost")) is not None:
-        yield Tile(
-            wording_of("fleet.cost").write(cost),
-            "cost, in the currency of the scenario",
-            ", ".join(paid),
-            ("fleet.cost",),
-        )
+        label = "cost, in the currency of the scenario"
+        yield Tile(wording_of("fleet.cost").write(cost), label, ", ".join(paid), ("fleet.cost",))
     elif paid:
         yield Tile(paid[0], "what sessions took", ", ".join(paid[1:]))
     elif hours := run.known.get("sessions.device_hours"):

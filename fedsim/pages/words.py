@@ -11,6 +11,7 @@ import polars as pl
 from fedsim.common.formatting import capitalized, count, count_range, duration, equation, listing, number, percent
 from fedsim.common.instants import DAY_S
 from fedsim.common.outcomes import SESSION_OUTCOMES
+from fedsim.measure.frequencies import fair_half
 from fedsim.measure.metrics import split
 from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
 from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, one_round
@@ -27,6 +28,7 @@ from fedsim.pages.methods import (
 )
 from fedsim.pages.metric_wording import wording_of
 from fedsim.run.run import Run
+from fedsim.scenario.learning import OptimizerChoice
 
 FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
 _NAMED = 6  # methods, groups or separations that a sentence names at most
@@ -95,7 +97,10 @@ def how_often_each(run: Run, bias: Bias) -> Sentence:
     took = f"the {took} that its {count(len(run.rounds), run.noun)} took" if _by_rounds(run) else took
     tested = {Seen.BIAS: "; the differences are significant", Seen.NONE: "; the differences are not significant"}
     text = f"Each of the {len(counts)} devices reported {number(mean, 3)} times on average in {took} ({ends})"
-    text += f", {number(mean / days, 3)} times a day" * (days >= 1) + tested.get(bias.seen, "")
+    text += f", {number(mean / days, 3)} times a day" * (days >= 1)
+    text += f" or {number(30 * mean / days, 3)} in 30 days" * (days >= 1 and _by_rounds(run)) + tested.get(
+        bias.seen, ""
+    )
     return Sentence(f"{text}.", BIAS, ("clients", "bias"))
 
 
@@ -136,9 +141,10 @@ def among_those_seen(run: Run) -> Sentence | None:
     counts = np.sort(run.clients["reported"].to_numpy())
     if len(counts) < 2 or not counts.sum():
         return None
-    half = percent(float(counts[: len(counts) // 2].sum() / counts.sum()))
-    text = f"Of the {count(len(counts), 'client')} in the log, the half that reported least gave {half} of the reports"
-    return Sentence(f"{text}, and the busiest client gave {count(int(counts[-1]))}.", BIAS, ("clients",))
+    half, fair = float(counts[: len(counts) // 2].sum() / counts.sum()), fair_half(int(counts.sum()), len(counts))
+    text = f"Of the {count(len(counts), 'client')} in the log, the half that reported least gave {percent(half)} of "
+    text += f"the reports ({percent(fair)} by equal chances), and the busiest client gave {count(int(counts[-1]))}."
+    return Sentence(text, BIAS, ("clients",))
 
 
 def by_group(run: Run, bias: Bias) -> Sentence | None:
@@ -152,7 +158,7 @@ def by_group(run: Run, bias: Bias) -> Sentence | None:
             f"“{name}” gave {percent(b)} of the reports, as {percent(a)} of these clients"
             for name, a, b in zip(sizes["group"], clients, reports, strict=True)
         ]
-        return Sentence(f"{'; '.join(ways)}.", BIAS, ("clients",))
+        return Sentence(f"{'; '.join(ways)} (not tested: other clients are not known).", BIAS, ("clients",))
     if not (parts := sorted(bias.of("group"), key=lambda part: -part.times)):
         return None
     ways = [f"“{part.name}” {_ratio(part.times)}" for part in parts]
@@ -254,20 +260,29 @@ def losses(run: Run) -> Sentence | None:
     end = f"; {judged}" if alike and judged != "significant" else ""
     text = f"{capitalized('; '.join(clauses))}{end}."
     if other not in references(optimizers(run)) and alike and not end:
-        text += f" Of these methods, use “{other}” here."
+        far = optimizer_figures(run, "bias")
+        far = {name: far[name] for name in (other, *(each.name for each in ends)) if name in far}
+        nearest = min(far, key=far.__getitem__, default=other)
+        if other not in far or far[other] == far[nearest]:
+            return Sentence(f"{text} By this run, use “{other}” of these methods.", MODEL, facts)
+        text += f" Yet the mean model of “{nearest}” over the last half is nearer the optimum ({number(far[nearest])} "
+        text += f"away, not {number(far[other])}): no method is best by both."
+        facts += tuple(f"learning.{name}.bias" for name in (nearest, other))
     return Sentence(text, MODEL, facts)
 
 
 def debiasing(run: Run) -> Iterator[Sentence]:
     """Say of each debiased method whether it helps, by the loss and by the distance of the mean model."""
-    far = optimizer_figures(run, "bias")
+    findings, far = dict[str, list[Sentence]](), optimizer_figures(run, "bias")
+    learning = run.scenario.learning
+    kinds = {} if learning is None else {each.label: _kind(each) for each in learning.optimizers}
     for name, plain in [] if same_training(run) else [*debiased_pairs(run).items()][:_NAMED]:
         (end,) = endings_beside(run, plain, [name])
         tested = end.look is not None and end.look.significant
         finding = "Debiasing has not lowered the loss" if end.apart > 0 else "Whether debiasing helps is not clear"
         finding = f"Debiasing {'hurts' if end.apart > 0 else 'helps'} here" if tested else finding
         side = "above" if end.apart > 0 else "below"
-        text = f"{finding}: “{name}” ends {number(abs(end.apart), 3)} {side} “{plain}” ({end.judged})"
+        text = f"“{name}”{kinds[name]} ends {number(abs(end.apart), 3)} {side} “{plain}” ({end.judged})"
         keys = tuple(map(_loss, (name, plain)))
         if {name, plain} <= {*far} and far[name] != far[plain]:
             nearer = far[name] < far[plain]
@@ -275,7 +290,16 @@ def debiasing(run: Run) -> Iterator[Sentence]:
             text += f"{'nearer' if nearer else 'further from'} the optimum ({number(far[name])} away, not "
             text += f"{number(far[plain])})"
             keys += tuple(f"learning.{each}.bias" for each in (name, plain))
-        yield Sentence(f"{text}.", MODEL, keys)
+        findings.setdefault(finding, []).append(Sentence(text, MODEL, keys))
+    for finding, ways in findings.items():
+        facts = tuple(dict.fromkeys(key for each in ways for key in each.facts))
+        yield Sentence(f"{finding}: {'; '.join(each.text for each in ways)}.", MODEL, facts)
+
+
+def _kind(choice: OptimizerChoice) -> str:
+    """Say what an optimizer is, whose name does not."""
+    options = [f"{key}: {value}" for key, value in choice.options.items() if key != "server"]
+    return f" ({', '.join([choice.kind, *options])})" if choice.label != choice.kind else ""
 
 
 def _end(some: Sequence[Ending]) -> str:
@@ -326,6 +350,8 @@ def against_methods(run: Run, key: str) -> Sentence | None:
     every = {each: value for each, value in every.items() if each not in twins}
     if entry is None or not entry.better or name not in every or len(every) < 2:
         return None
+    top = (min if entry.better == "lower" else max)(every.values())
+    best = [each for each in every if every[each] == top]
     wording, value, ways = wording_of(key), every.pop(name), list[str]()
     order = sorted(every, key=every.__getitem__)
     for way, sign in (("lower than", 1.0), ("the same as", 0.0), ("higher than", -1.0)):
@@ -333,7 +359,8 @@ def against_methods(run: Run, key: str) -> Sentence | None:
         named = [f"“{each}” ({wording.write(every[each])})" for each in some[:_NAMED]]
         ways += [f"{way} that of {listing(named)}"] if some else []
     facts = tuple(f"learning.{each}.{figure}" for each in (name, *every))
-    return Sentence(f"The {wording.words} is {wording.write(value)}, {' and '.join(ways)}.", MODEL, facts)
+    verdict = f"“{best[0]}” is best by this figure: the" if len(best) == 1 else "The"
+    return Sentence(f"{verdict} {wording.words} is {wording.write(value)}, {' and '.join(ways)}.", MODEL, facts)
 
 
 def cost_parts(run: Run) -> dict[str, float]:
@@ -397,9 +424,11 @@ def wasted(run: Run) -> Sentence | None:
         return None
     ends = {f"sessions.{name}_share": each.words for name, each in SESSION_OUTCOMES.items() if name != "reported"}
     ends = {key: words for key, words in ends.items() if run.known.get(key, 0.0) >= _HARDLY / 2}
-    ways = [f"{percent(run.known[key])} ({words})" for key, words in ends.items()]
-    text = f"{percent(share)} of the device time was wasted"
-    text += f". Sessions of which no report was taken: {listing(ways)}." if ways else "."
+    ways = [f"in {percent(run.known[key])}{' of all sessions' * (key == next(iter(ends)))} {ends[key]}" for key in ends]
+    server = run.scenario.server
+    if "sessions.aborted_share" in ends and server.selects_once and server.wanted > server.cohort:
+        ways[[*ends].index("sessions.aborted_share")] += " (rounds select more clients than they take reports of)"
+    text = f"{percent(share)} of the device time was wasted{f': {listing(ways)}' if ways else ''}."
     return Sentence(text, COST, ("sessions.wasted_share", *ends))
 
 
@@ -411,9 +440,12 @@ def long_run(run: Run) -> Sentence | None:
     for (r,), study in run.convergence.sort("separation", "round").group_by("separation", maintain_order=True):
         far = study.filter(study["tv"] >= FORGOTTEN)["round"]  # distances may rise again
         after, followed = int(far[-1]) + 1 if len(far) else 0, int(study["round"][-1]) + 1
-        floor = study["noise_floor"].tail(1).fill_null(0.0)[0]
-        way = f"not within {count(followed, 'round')}" if after == followed else f"after {count(after + 1, 'round')}"
-        way = way if after < followed or floor < FORGOTTEN else f"{way} (or sampling noise hides it)"
+        sure = study.filter(study["tv"] - study["noise_floor"].fill_null(0.0) >= FORGOTTEN)["round"]
+        way = f"after {count(after + 1, 'round')}"
+        if after == followed:
+            least = int(sure[-1]) + 1 if len(sure) else 0
+            way = f"after more than {count(least, 'round')}" if least else "at a time"
+            way += " (sampling noise hides when)" * (least < followed)
         ways.setdefault(way, []).append(equation("R", r))
     shown = [f"{way} at {listing(some)}" for way, some in ways.items()]
     shown = shown if len(shown) <= _NAMED else [shown[0], shown[-1]]
@@ -481,7 +513,7 @@ def sentences(run: Run) -> Iterator[Sentence]:
     groups = by_group(run, bias)
     widest = [each for each in bias.contrasts if groups is None or each[0].kind != "group"]
     by_question: dict[str, list[Sentence | None]] = {
-        WHAT: [how_often(run), staleness(run), of_study(run)],
+        WHAT: [staleness(run), how_often(run), of_study(run)],
         BIAS: [trend(bias), *map(contrast, widest), how_even(run, bias), groups, long_run(run)],
         MODEL: [losses(run), *debiasing(run), swing(run), noise_cost(run)],
         COST: [costs(run), waiting(run), wasted(run)],

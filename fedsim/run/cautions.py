@@ -21,7 +21,7 @@ from fedsim.theory.busy import is_busy
 
 OTHER_SEEDS = "Repeat it with other seeds."
 """What helps where one run shows one course of chance."""
-SPREAD = "Give sessions a law with spread, such as `train: {kind: lognormal, median: 60s, sigma: 0.5}`, or of `link`."
+SPREAD = "Let sessions differ in length, as by a lognormal `train` (or `samples`), or by `link`."
 SURPLUS = 1.1  # times the reports that a round wants, from which on it takes too many
 _SAMPLED = 10_000  # clients whose sessions are compared with the deadline
 
@@ -42,10 +42,8 @@ def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> I
         yield caution(text, remedy="Run longer, to compare clients.", turns=LENGTH)
     longest = float(cooldown_s.max(initial=0.0))
     if 0 < longest < DAY_S and any(group.availability.kind == "habits" for group in scenario.population):
-        text = (
-            f"A cool-down of {readable_time(longest)} is shorter than a day: devices with habits come at about the "
-            "same hours every day, and it keeps nobody out until the same hour of the next."
-        )
+        text = f"A cool-down of {readable_time(longest)} is shorter than a day: devices with habits come at about the "
+        text += "same hours every day, and it keeps nobody out until the same hour of the next."
         yield caution(text, remedy="Set a cool-down longer than a day.", turns=("cooldown",))
 
 
@@ -54,8 +52,8 @@ def of_shortage(federation: PreparedFederation) -> Iterator[Check]:
     scenario, population = federation.scenario, federation.population
     if (short := shortage(scenario, population)) is not None:
         noun = scenario.server.noun
-        text = (
-            f"The separations (or caps) can be kept for less than {short.rounds:,} {noun}s: clients can take part "
+        text = f"The separations (or caps) can be kept for less than {short.rounds:,} {noun}s: clients can take part "
+        text += (
             f"{short.possible:,} times in these, which need {short.needed:,}; a run that gets so far waits for ever."
         )
         remedy = "Lower the separation or the cohort, or raise the caps."

@@ -23,7 +23,9 @@ from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.component import Choice
 from fedsim.scenario.privacy import Privacy
+from fedsim.scenario.session import Session
 from fedsim.scenario.studies import ConvergenceStudy, Theory
+from fedsim.scenario.trace import Trace
 from fedsim.scenario.work import Prices
 from tests.conftest import Load
 from tests.pages.runs import changed
@@ -347,3 +349,39 @@ def test_a_check_of_ones_own_is_one_function(run: Run, monkeypatch: pytest.Monke
     assert answer.headline == "It is Monday."
     assert [chip.name for chip in strip(answer)][:2] == ["", "mine"]
     assert next(iter(answer.remedies)).text == "Wait until Tuesday."
+
+
+def test_sessions_of_one_length_are_asked_to_differ(run: Run) -> None:
+    """By a command with the lengths that they have, for all groups at once where these are the same."""
+    many = manifest(FAULTS["more than wanted"][0](run), command="fedsim run made.fedsim.yaml")
+    one = many.scenario.population[0]
+    slow = one.model_copy(update={"session": Session.model_validate({"train": "90s"})})
+    varied = one.model_copy(
+        update={"session": Session.model_validate({"train": {"kind": "exponential", "mean": "90s"}})}
+    )
+    law = "{kind: lognormal, median: 90s, sigma: 0.5}"
+    for groups, key in (((slow, slow), "*"), ((varied, slow), "1"), ((varied, varied), "")):
+        given = scenario(many, population=[*groups])
+        (check,) = (each for each in checks_of(given) if each.name == "surplus")
+        asked = f"fedsim run made.fedsim.yaml --set 'population.{key}.session.train={law}'"
+        assert check.command == (asked if key else "")
+
+
+def test_nobody_is_advised_to_add_devices_to_a_trace(small: Load) -> None:
+    """Where hours are empty: the hours of a trace are recorded, and a smaller cohort waits less."""
+    empty = {"rounds__waiting_share": 0.3, "population__available_share__utc__03": 0.0}
+    given = known(simulate(small()), **empty)
+    recorded = given.scenario.population[0].model_copy(
+        update={"availability": Trace(kind="trace", file="a.csv", base=given.scenario.start)}
+    )
+    for each, begins in ((given, "Add devices"), (scenario(given, population=[recorded]), "Sweep smaller cohorts")):
+        (check,) = (check for check in checks_of(each) if check.name == "waits")
+        assert check.remedy.startswith(begins)
+
+
+def test_of_one_device_more_are_simulated(small: Load) -> None:
+    alone = simulate(small("population=[{devices: 1}]", "server.cohort=1"))
+    given = manifest(alone, command="fedsim run made.fedsim.yaml")
+    commands = [each.command for each in checks_of(given) if each.name == "enough"]
+    assert commands == ["fedsim run made.fedsim.yaml --set 'population.*.devices=100'"]
+    assert "enough" in {each.name for each in checks_of(simulate(small()))}

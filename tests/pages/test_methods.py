@@ -108,7 +108,7 @@ def test_losses_that_change_too_slowly_are_not_tested(run: Run) -> None:
     values = compare_losses(slow, ["a"], "a_uniform")["a"]
     assert isinstance(values, float)
     assert (check.state, check.remedy) == (Grade.CAUTION, f"Run {np.ceil(8 / values) + 1:.0f} times as long.")
-    assert check.text.startswith("The difference of the loss of “a” from that of “a_uniform” changes so slowly")
+    assert check.text.startswith("The difference of the loss of “a” from that of “a_uniform” changes too slowly")
 
 
 def test_what_has_not_converged_is_not_tested(run: Run) -> None:
@@ -154,9 +154,11 @@ def test_each_loss_stands_on_its_side(run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize(("end", "names"), [(5.02, ["loss", "loss-whole"]), (5.5, ["loss"])])
+@pytest.mark.parametrize(("end", "names"), [(5.02, ["loss", "loss-whole"]), (5.5, ["loss"]), (5.0, ["loss"])])
 def test_losses_that_lie_on_each_other_are_shown_above_the_reference(run: Run, end: float, names: list[str]) -> None:
-    charts = [chart for chart in loss_charts(trained(run, {"a": end, "a_uniform": 5.0})) if chart is not None]
+    """Not where they are the same: a line at 0 shows nothing."""
+    given = trained(run, {"a": end, "a_uniform": 5.0}, noise=0.01 if end > 5 else 0)
+    charts = [chart for chart in loss_charts(given) if chart is not None]
     assert [chart.name for chart in charts] == names
     assert [chart.aside for chart in charts] == [False, True][: len(names)]
     assert (charts[0].title == "Loss above unbiased training") == (len(names) > 1)
@@ -194,10 +196,57 @@ def test_a_loss_that_swings_with_the_hour_is_said_to(run: Run, wave: float) -> N
     assert not isinstance(look, Look) or not look.significant
 
 
-def test_without_a_reference_the_lowest_loss_is_compared_with(run: Run) -> None:
-    text = words(trained(run, {"a": 5.4, "b": 5.0}))
+@pytest.mark.parametrize(
+    ("far", "advice"),
+    [
+        ((), "By this run, use “b” of these methods."),
+        ((0.3, 0.1), "By this run, use “b” of these methods."),
+        (
+            (0.1, 0.3),
+            "Yet the mean model of “a” over the last half is nearer the optimum (0.1 away, not 0.3): no method is best "
+            "by both.",
+        ),
+    ],
+)
+def test_without_a_reference_the_lowest_loss_is_compared_with(run: Run, far: tuple[float, ...], advice: str) -> None:
+    """One method is advised only where its mean model is the nearest too, as far as that is known."""
+    given = trained(run, {"a": 5.4, "b": 5.0})
+    known = {f"learning.{name}.bias": each for name, each in zip("ab", far, strict=False)}
+    text = words(changed(given, metrics={**given.metrics, **known}))
     assert text.startswith("“b” has the lowest loss (")
-    assert re.search(r"\); “a” ends 0\.[34]\d* above it, significantly\. Of these methods, use “b” here\.$", text)
+    assert re.search(rf"\); “a” ends 0\.[34]\d* above it, significantly\. {re.escape(advice)}$", text)
+
+
+@pytest.mark.parametrize(
+    ("figures", "begins"),
+    [
+        ((0.1, 0.3), "“fedavg” is best by this figure: the distance "),
+        ((0.3, 0.1), "“b” is best by this figure: the distance "),
+        ((0.1, 0.1), "The distance "),
+    ],
+)
+def test_a_figure_beside_those_of_others_begins_with_the_best(
+    run: Run, figures: tuple[float, float], begins: str
+) -> None:
+    given = trained(run, {"fedavg": 5.4, "b": 5.0})
+    known = {f"learning.{name}.bias": each for name, each in zip(("fedavg", "b"), figures, strict=True)}
+    said = measured(changed(given, metrics={**given.metrics, **known}), "learning.fedavg.bias")
+    assert said is not None
+    assert said.text.startswith(begins)
+
+
+def test_a_debiased_method_is_named_by_what_it_is(run: Run) -> None:
+    """A name that hides the kind is explained, and what is the same of two methods is said once."""
+    kinds = [
+        {"kind": "fedavg"},
+        {"kind": "debiased_fedavg"},
+        {"kind": "debiased_fedavg", "name": "c", "counts": "steps"},
+    ]
+    given = trained(run, {"fedavg": 5.0, "debiased_fedavg": 4.6, "c": 4.5})
+    given = changed(given, scenario=given.scenario.with_values({"learning.optimizers": kinds}))
+    (sentence,) = debiasing(given)
+    assert sentence.text.startswith("Debiasing helps here: “debiased_fedavg” ends 0.")
+    assert "; “c” (debiased_fedavg, counts: steps) ends 0." in sentence.text
 
 
 def test_privacy_noise_is_no_bias(run: Run) -> None:

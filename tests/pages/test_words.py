@@ -11,12 +11,17 @@ import pytest
 
 from fedsim import Scenario, simulate
 from fedsim.common.errors import ScenarioError
+from fedsim.common.formatting import number
+from fedsim.pages.bias import bias_of
 from fedsim.pages.checks import checks_of
 from fedsim.pages.run import run_answer
-from fedsim.pages.words import headline, measured, sentences
+from fedsim.pages.words import headline, how_often_each, long_run, measured, sentences, wasted
 from fedsim.run.load import load_one
 from fedsim.run.run import Run, with_manifest
+from fedsim.scenario.studies import ConvergenceStudy
 from tests.conftest import Load
+from tests.pages.runs import changed
+from tests.pages.test_checks import known
 
 NUMBER = re.compile(
     r"(?<![\w.“])(\N{MINUS SIGN}?\d[\d,]*(?:\.\d+)?(?:e\N{MINUS SIGN}?\d+)?)\s?(%|ms\b|s\b|min\b|h\b|d\b|w\b)?"
@@ -174,3 +179,50 @@ def test_what_the_headline_says_is_not_said_again(small: Load) -> None:
     assert first is not None
     assert first.text.startswith("No bias found")
     assert first.text not in [each.text for each in run_answer(run).sentences]
+
+
+def test_of_a_run_that_ended_by_its_rounds_a_month_is_said(small: Load) -> None:
+    few = ("population=[{devices: 6, separation: 1}]", "server.cohort=2", "server.pause=30m")
+    for stop, said in (("stop={rounds: 100}", True), ("stop={duration: 2d}", False)):
+        text = how_often_each(run := simulate(small(stop, *few)), bias_of(run)).text
+        assert " times a day" in text
+        assert (" in 30 days" in text) == said
+        if said:
+            a_month = 30 * 86_400 * int(run.clients["reported"].sum()) / len(run.clients) / run.simulated_s
+            assert f" or {number(a_month, 3)} in 30 days" in text
+
+
+def test_what_was_wasted_is_said_by_its_causes(small: Load) -> None:
+    """Each a share of all sessions; that rounds select more than they take is said only where they do."""
+    run = known(simulate(small()), sessions__wasted_share=0.3, sessions__aborted_share=0.2, sessions__dropped_share=0.1)
+    server = run.scenario.server.model_copy(update={"over_select": 2.0})
+    more = changed(run, scenario=run.scenario.model_copy(update={"server": server}))
+    for given, selects in ((run, False), (more, True)):
+        said = wasted(given)
+        assert said is not None
+        assert (
+            ": in 10.0\N{NARROW NO-BREAK SPACE}% of all sessions the device became unavailable and in 20.0" in said.text
+        )
+        assert ("rounds select more clients than they take" in said.text) == selects
+
+
+@pytest.mark.parametrize(
+    ("far", "floor", "says"),
+    [
+        ((0.5, 0.2, 0.1), 0.0, "after more than 3 rounds at"),
+        ((0.5, 0.2, 0.025), 0.02, "after more than 2 rounds (sampling noise hides when) at"),
+        ((0.025, 0.025, 0.025), 0.02, "at a time (sampling noise hides when) at"),
+        ((0.5, 0.2, 0.001), 0.0, "after 3 rounds at"),
+    ],
+)
+def test_when_the_start_is_forgotten_has_a_bound(
+    written: Path, far: tuple[float, ...], floor: float, says: str
+) -> None:
+    """Noise adds its floor at most: what is further than that from the long run is so without noise too."""
+    run = load_one(written)
+    study = pl.DataFrame({"separation": 3, "round": [0, 1, 2], "tv": far, "noise_floor": floor})
+    theory = run.scenario.theory.model_copy(update={"convergence": ConvergenceStudy(separations=[3])})
+    given = changed(run, convergence=study, scenario=run.scenario.model_copy(update={"theory": theory}))
+    said = long_run(given)
+    assert said is not None
+    assert says in said.text

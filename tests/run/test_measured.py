@@ -1,5 +1,6 @@
 """A log measured: the facts of the run that it is of, as far as a log tells them, for all that reads runs."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import polars as pl
 import pytest
 
 import fedsim as package
+from fedsim.pages.checks import checks_of
 from tests.command import fedsim
 from tests.production import COLUMNS, OUTCOMES, Production, log_in, stamped
 
@@ -73,6 +75,9 @@ def test_without_a_roster_what_needs_all_clients_is_null_and_said(exported: Path
     page = (exported / "bare/report.html").read_text(encoding="utf-8")
     assert "Clients that never came are not known" in page
     assert "Which clients were eligible is not known" in page
+    halves = re.findall("the half that reported least gave ([0-9.]+)\\s% of the reports .([0-9.]+)\\s% by equal", page)
+    assert 0 < float(halves[0][0]) < float(halves[0][1]) < 50
+    assert any(each.command.endswith(" --clients FILE") for each in checks_of(log))
     compared = fedsim("compare", exported / "bare", exported / "run")
     assert compared.returncode == 0, compared.stderr
     assert "availability.kind" not in compared.stdout + compared.stderr
