@@ -14,6 +14,7 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined, select_autoescape
 
 from fedsim import Scenario, participation_theory
+from fedsim.common.formatting import listing
 from fedsim.common.markup import escape
 from fedsim.pages.answer import NEXT, TRUST, Answer, Sentence
 from fedsim.pages.page import entry, write_answer
@@ -203,6 +204,14 @@ FEDSIM = (
 )
 
 
+def missed_in(documents: Mapping[str, Answer], href: str) -> str:
+    """Say which expectations the run of a claim's page missed, by which the page seems to contradict the claim."""
+    page = documents.get(href.removesuffix(".html"))
+    every = [] if page is None or page.verdict is None else page.verdict.attention
+    words = listing([each.words for each in every if each.status in {"fail", "warn"}])
+    return f". The one run of its page misses: {words}" if words else ""
+
+
 def write_list(claims_shown: Sequence[Mapping[str, str]], sections: Mapping[str, Sequence[Answer]]) -> None:
     """Write the page that lists reports: four with their pictures, the paper's claims, and all."""
     documents, cards = {each.name: each for some in sections.values() for each in some}, []
@@ -215,6 +224,7 @@ def write_list(claims_shown: Sequence[Mapping[str, str]], sections: Mapping[str,
     heading = f"The paper's claims: of {len(claims_shown)} with a page, {came}"
     start = "Open “Start here” below, then run the same yourself."
     over = "A claim is judged over many runs; each page is of one run of it, which may miss what holds on average."
+    claims_shown = [{**each, "text": f"{each['text']}{missed_in(documents, each['href'])}"} for each in claims_shown]
     sentences = [Sentence(f"{heading}.", TRUST), Sentence(over, TRUST), Sentence(start, NEXT, command=FIRST)]
     rest = {title: [entry(f"{each.name}.html", each) for each in some] for title, some in sections.items()}
     title = "Who takes part in federated learning, and what that does to the model"
