@@ -3,10 +3,12 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from shlex import join, split
 from types import MappingProxyType
 from typing import cast
 
+from fedsim.run.check import Check
 from fedsim.scenario.log import ProductionLog
 from fedsim.scenario.stop import Stop
 
@@ -63,6 +65,18 @@ def _given(key: str, value: str, keys: Mapping[str, object]) -> bool:
         if isinstance(parts := json.loads(value), dict):
             return all(f"{key.strip()}.{part}" in keys for part in parts)
     return key.strip() in keys
+
+
+def in_own_folders(checks: Sequence[Check]) -> tuple[Check, ...]:
+    """Return checks of which no two commands write to one folder: the second to ``o-2`` writes to ``o-3``."""
+    taken, apart = dict[str, str](), list[Check]()
+    for check in checks:
+        words = split(check.command)
+        at, number = words.index("--out") + 1 if "--out" in words and ";" not in check.command else 0, 2
+        while at and taken.setdefault(words[at], check.command) != check.command:
+            words[at], number = f"{words[at].removesuffix(f'-{number}')}-{number + 1}", number + 1
+        apart.append(replace(check, command=join(words)) if at else check)
+    return tuple(apart)
 
 
 def with_seeds(meta: Mapping[str, object], seeds: int) -> str:

@@ -1,8 +1,9 @@
-"""Commands that pages name: each key is set once."""
+"""Commands that pages name: each key is set once, and each writes to a folder of its own."""
 
 from shlex import split
 
-from fedsim.pages.commands import command_of, log_command, longer, with_seeds
+from fedsim.pages.commands import command_of, in_own_folders, log_command, longer, with_seeds
+from fedsim.run.check import Check, Grade
 from fedsim.scenario.log import ProductionLog
 from fedsim.scenario.stop import Stop
 
@@ -20,6 +21,21 @@ def test_another_verb_has_a_folder_of_its_own() -> None:
     assert command.startswith("fedsim sweep a.yaml --set stop.rounds=60")
     assert command.endswith("--set sweep.seeds=5")
     assert with_seeds({"command": "fedsim decide a.yaml"}, 5) == "fedsim decide a.yaml --set decide.seeds=5"
+
+
+def test_no_two_commands_of_a_page_write_to_one_folder() -> None:
+    commands = [
+        "fedsim run a.yaml --out a-2 --set x=1",
+        "fedsim run a.yaml --out a-2 --set y=1",
+        "",
+        "fedsim run a.yaml",
+    ]
+    commands += ["fedsim run a.yaml --out a --seed 2", "fedsim run a.yaml --out a-2 --set z=1", commands[0]]
+    shown = in_own_folders([Check("x", Grade.NONE, "", command=each) for each in commands])
+    folders = [each.command.partition("--out ")[2].partition(" ")[0] for each in shown]
+    assert folders == ["a-2", "a-3", "", "", "a", "a-4", "a-2"]
+    both = Check("x", Grade.NONE, "", command="fedsim run a --out a; fedsim run b --out b; fedsim compare a b")
+    assert in_own_folders([both]) == (both,)
 
 
 def test_what_has_no_command_proposes_none() -> None:
