@@ -59,16 +59,15 @@ def side_of(path: Path) -> Side:
 def comparison_answer(comparison: Comparison, sides: Sequence[Side] = ()) -> Answer:
     """Return what is said of a comparison; with its two sides, what they are and how they look too."""
     answer, names = trials_answer(_named(comparison), tuple(_checks(comparison))), [side.name for side in sides]
-    runs = {letter: side.run for letter, side in zip("AB", sides, strict=False) if side.run is not None}
+    pairs = [*zip("AB", sides, strict=False)]
+    runs = {letter: side.run for letter, side in pairs if side.run is not None}
     charts = [lorenz_chart(runs, "frequencies"), loss_chart(runs)] if len(runs) == 2 else []
     return replace(
         answer,
         kind="comparison",
         name=f"{names[0]}: A against B" if len({*names}) == 1 else " against ".join(names),
         question=what_differs(comparison),
-        description="; ".join(
-            f"{letter}: {side.name} ({Path(side.place).name})" for letter, side in zip("AB", sides, strict=False)
-        ),
+        description="; ".join(f"{letter}: {side.name} ({Path(side.place).name})" for letter, side in pairs),
         sections=(
             Section("results", "Results", charts),
             *answer.sections,
@@ -76,7 +75,7 @@ def comparison_answer(comparison: Comparison, sides: Sequence[Side] = ()) -> Ans
             Section("metrics", "All figures", (), [_figure_table(comparison.metrics)], folded=True),
         ),
         figures=("frequencies", "losses", *answer.figures),
-        origins={letter: side.origin for letter, side in zip("AB", sides, strict=False)},
+        origins={letter: side.origin for letter, side in pairs},
     )
 
 

@@ -18,6 +18,7 @@ SHOWN = 40  # conditions of one kind shown at most
 _LONGEST = 120  # characters of a place shown at most
 _NAMED = 3  # settings that a line names at most
 _WORDS = {"fail": "missed", "warn": "warning", "unjudged": "not judged", "pass": "met"}
+_SUMMED = {"warn": "missed with a warning"}
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def _verdict_of(outcomes: Sequence[ConditionOutcome], file: str) -> Verdict:
     left = max(0, len(attention) - SHOWN) + max(0, len(met) - SHOWN)
     omitted = f"{count(left, 'more condition')} in {file}." if left else ""
     numbers = Counter(each.status for each in ordered).items()
-    ways = [count(many, "warning") if status == "warn" else f"{many:,} {_WORDS[status]}" for status, many in numbers]
+    ways = [f"{many:,} {_SUMMED.get(status, _WORDS[status])}" for status, many in numbers]
     headline = f"Of {count(len(ordered), 'expectation')}, {listing(ways)}."
     return Verdict(ordered[0].status, headline, tuple(attention[:SHOWN]), tuple(met[:SHOWN]), omitted)
 
@@ -102,8 +103,8 @@ def sweep_verdict(trials: Trials) -> Verdict | None:
     outcomes, base = list[ConditionOutcome](), _own(trials)
     for each in trials.scenario.expect:
         if each.over != "every":
-            note = "speaks of replicates, which `fedsim replay` runs"
-            outcomes.append(ConditionOutcome("unjudged", each.check, each.why, "", "", note))
+            why = "speaks of replicates, which `fedsim replay` runs"
+            outcomes.append(ConditionOutcome("unjudged", each.check, each.why, "", "", why))
             continue
         write, notes, judged = read_condition(each.check)[1], list[str](), misses(trials, parse_condition(each.check))
         for name, (missed, runs, worst) in zip(trials.names, judged, strict=True):

@@ -20,10 +20,9 @@ from fedsim.pages.answer import Check, Grade
 from fedsim.pages.bias import FEW
 from fedsim.pages.commands import command_of, longer, with_seeds
 from fedsim.pages.expectations import sweep_verdict
-from fedsim.pages.methods import never_below_start
 from fedsim.pages.metric_wording import tv, wording_of
 from fedsim.pages.tables import COVERED
-from fedsim.pages.trial_tables import beyond, loss_parts, means, ranking_of, why_unfit
+from fedsim.pages.trial_tables import beyond, loss_parts, means, ranking_of, start_ratios, untrained, why_unfit
 from fedsim.run.cautions import SPREAD, SURPLUS
 from fedsim.run.check import LENGTH, SEEDS, STEP
 from fedsim.scenario.learning import ConstantSchedule
@@ -40,6 +39,7 @@ from fedsim.trials.decision import (
     Why,
     aim_of,
     bias_metric,
+    is_of_lengths,
     judge_settings,
     judged,
     open_settings,
@@ -66,7 +66,8 @@ Checks: TypeAlias = Callable[[Trials], Iterable[Check]]
 def checks_of_trials(trials: Trials) -> Iterator[Check]:
     """Yield what became of each check, in the order of the list."""
     for checks in FACT_CHECKS if trials.stage == FACTS else TRIAL_CHECKS:
-        yield from checks(trials)
+        if checks not in _OF_CHOICE or not untrained(trials):
+            yield from checks(trials)
 
 
 def optimizer_facts(trials: Trials, figure: str) -> dict[str, Floats]:
@@ -166,11 +167,9 @@ def _conditions(trials: Trials) -> Iterator[Check]:
         yield Check("conditions", Grade.BAD, text, facts=facts, remedy=relax)
     elif not judge_settings(trials).sure[best]:
         text = f"Whether {trials.names[best]} keeps {shown} is not sure: an interval reaches beyond a limit."
-        seeds = 2 * len(trials.seeds)
-        more = f"Run {count(seeds)} seeds, for narrower intervals."
-        yield Check(
-            "conditions", Grade.CAUTION, text, trials.names[best], facts, more, with_seeds(trials.meta, seeds), SEEDS
-        )
+        seeds, name = 2 * len(trials.seeds), trials.names[best]
+        more, command = f"Run {count(seeds)} seeds, for narrower intervals.", with_seeds(trials.meta, seeds)
+        yield Check("conditions", Grade.CAUTION, text, name, facts, more, command, SEEDS)
     else:
         text = f"{trials.names[best]} keeps {shown}."
         if not judge_settings(trials).kept[free.best]:
@@ -187,11 +186,10 @@ def _missed(trials: Trials) -> Iterator[Check]:
         (kept, sure), means = judged(trials, (condition,)), interval(trials.samples(condition.metric)).mean
         for verb, rows in (("surely misses", ~kept & sure), ("may miss", ~kept & ~sure)):
             some = np.flatnonzero(rows & np.isfinite(means)).tolist()
-            write = wording_of(condition.metric).write
-            named = [
-                f"{trials.names[row]} ({write(float(means[row]))}{beyond(condition, float(means[row]))})"
-                for row in sorted(some, key=lambda row: condition.margin(float(means[row])))
-            ]
+            write, named = wording_of(condition.metric).write, list[str]()
+            for row in sorted(some, key=lambda row: condition.margin(float(means[row]))):
+                value = float(means[row])
+                named.append(f"{trials.names[row]} ({write(value)}{beyond(condition, value)})")
             if named:
                 text = f"{count(len(named), 'setting')} {verb if len(named) == 1 else _PLURAL[verb]}"
                 ways.append(f"{text} `{' '.join(condition.text.split())}`: {listing_of(named, NAMED)}")
@@ -209,9 +207,9 @@ def limits_check(trials: Trials) -> Iterator[Check]:
     """Say which of the scenario's own limits are missed."""
     if (verdict := sweep_verdict(trials)) is not None:
         states = {"fail": Grade.CAUTION, "warn": Grade.CAUTION, "pass": Grade.OK, "unjudged": Grade.NONE}
-        missed = [f"`{each.check}` {each.note}" for each in verdict.attention if each.status in {"fail", "warn"}]
-        text = verdict.headline + (f" {listing_of(missed, NAMED, 'more limit')}." if missed else "")
-        yield Check("expectations", states[verdict.status], text)
+        missed = [each for each in verdict.attention if each.status in {"fail", "warn"}][:NAMED]
+        ways = [f"{capitalized(each.words)}: {each.note}." for each in missed]
+        yield Check("expectations", states[verdict.status], " ".join([verdict.headline, *ways]))
 
 
 def diverged(trials: Trials) -> Iterator[Check]:
@@ -220,17 +218,14 @@ def diverged(trials: Trials) -> Iterator[Check]:
     runs = {name: values == 1 for name, values in every.items() if (values == 1).any()}
     if not runs:
         if (optimizers := by_optimizer(trials)) is not None and (lost := optimizers.meta["lost"]):
-            far = listing_of([f"“{name}”" for name in lost], NAMED)
-            verb = "is" if len(lost) == 1 else "are"
-            text = f"{far} ended more than ten times as far off as others in some runs, and {verb} not compared."
+            far, verb = listing_of([f"“{name}”" for name in lost], NAMED), "is" if len(lost) == 1 else "are"
+            text = f"{far} diverged, more than ten times as far off as others in some runs, and {verb} not compared."
             yield Check("diverged", Grade.CAUTION, text)
         elif every:
             yield Check("diverged", Grade.OK, "No training diverged.")
         return
-    ways = [
-        f"{who} in {count(int(mask.sum()))} of {count(int(there), 'run')}{where}"
-        for who, where, mask, there in _where_each(trials, runs, every)
-    ]
+    places = _where_each(trials, runs, every)
+    ways = [f"{who} in {count(int(at.sum()))} of {count(int(of), 'run')}{where}" for who, where, at, of in places]
     state, text = Grade.CAUTION, f"Training diverged: {listing_of(ways, NAMED)}."
     if all((values[np.isfinite(values)] == 1).all() for values in every.values()):
         state, text = Grade.BAD, "All training diverged, so no loss can be compared."
@@ -270,23 +265,22 @@ def gained(trials: Trials) -> Iterator[Check]:
     """Say which trainings did not get below the loss of their initial models, over the last half of their rounds."""
     if SIDE in trials.parameters:  # each side has its own
         return
-    by_setting = [never_below_start(trials.curves(row)) for row in range(len(trials.settings))]
-    every = {name: [of.get(name) for of in by_setting] for name in {name for of in by_setting for name in of}}
-    every = {name: of for name, of in sorted(every.items()) if name not in twins(trials)}
-    trained = [ratio for of in every.values() for ratio in of if ratio is not None]
+    by_setting, swept = start_ratios(trials), any("step_size" in name for name in trials.swept)
+    every = {name: [of.get(name) for of in by_setting] for name in sorted({name for of in by_setting for name in of})}
     lost = {name: np.array([(ratio or 0) >= 1 for ratio in of]) for name, of in every.items()}
     if not any(rows.any() for rows in lost.values()):
         return
-    swept, alone = any("step_size" in name for name in trials.swept), all(len(of) == 1 for of in by_setting)
-    if all(ratio >= 1 for ratio in trained):
+    if untrained(trials):
+        trained = [ratio for of in by_setting for ratio in of.values()]
         ends = dict.fromkeys(f"{each:.2f}" for each in (min(trained), max(trained)))
         text = "No training got below the loss of its initial model: over the last half it is "
-        text += f"{' to '.join(ends)} times that."
+        what = "no length that was tried is enough" if is_of_lengths(trials) else "none can be chosen"
+        text += f"{' to '.join(ends)} times that{f', so {what}' * (len(trials.settings) > 1)}."
         yield Check("trained", Grade.BAD, text, "", (), LOWER_STEP, _lower_step(trials), STEP + LENGTH)
         return
     where = np.stack([*lost.values()]).any(axis=0)
     who = [trials.names[row] for row in np.flatnonzero(where).tolist()]
-    if not alone:
+    if any(len(of) != 1 for of in by_setting):
         who = [f"“{name}”{_at(trials, rows)}" for name, rows in lost.items() if rows.any()]
     text = f"{capitalized(listing_of(who, NAMED))} did not get below the loss of the initial model."
     yield Check("trained", Grade.CAUTION, text, "", (), "" if swept else LOWER_STEP, _lower_step(trials), STEP + LENGTH)
@@ -303,11 +297,8 @@ def _at(trials: Trials, rows: Bools) -> str:
 def unsettled(trials: Trials) -> dict[str, Bools]:
     """Say of each optimizer in which runs, (settings, seeds), its model moved and its loss has not converged."""
     state, moved, loss = (optimizer_facts(trials, figure) for figure in ("converged", "moved", "loss"))
-    moving = {
-        name: (converged == 0) & np.isfinite(loss[name]) & (moved[name] != 0 if name in moved else True)
-        for name, converged in state.items()
-        if name in loss
-    }
+    moving = {name: (state[name] == 0) & np.isfinite(loss[name]) for name in state if name in loss}
+    moving |= {name: mask & (moved[name] != 0) for name, mask in moving.items() if name in moved}
     every = optimizer_facts(trials, "rounds_to_target")
     needed = [values for name, values in every.items() if name not in twins(trials)]
     learning = trials.scenario.learning
@@ -332,21 +323,18 @@ def settled_losses(trials: Trials) -> Iterator[Check]:
     who, apart = listing([each for each, _ in places]), any(where for _, where in places) or len(rows) < 2
     if len(moving) > NAMED:
         who = f"{len(moving)} of {len(every)} optimizers"
-    where, shows = _at(trials, rows) * apart, "it shows how far training got, not where it would end"
+    where, but = _at(trials, rows) * apart, ""
     if rows.sum() > NAMED and not rows.all():
-        chosen = judge_settings(trials).choice
-        where = f" at {rows.sum()} of {len(rows)} settings"
-        where += "" if chosen is None or rows[chosen] else f", but at {trials.names[chosen]}, which is chosen, it has"
+        at, where = judge_settings(trials).choice, f" at {rows.sum()} of {len(rows)} settings"
+        but = "" if at is None or rows[at] else f" At {trials.names[at]}, which is chosen, it has converged."
     if rows.all() and len(rows) > 1 and apart:
         where = " at any setting" if all(mask.any(axis=1).all() for mask in moving.values()) else " at some settings"
-    text, late = f"The loss of {who} has not converged{where}: {shows}.", optimizer_facts(trials, "late_descent")
-    judgement = judge_settings(trials)
-    matter = [
-        row for row in (judgement.choice, *judgement.contrast.rows(Standing.REFERENCE, *UNDECIDED)) if row is not None
-    ]
-    falling = any(
-        (mask & (late[name] > CONVERGED_DESCENT))[matter].any() for name, mask in moving.items() if name in late
-    )
+    text = f"The loss of {who} has not converged{where}: it shows how far training got, not where it would end.{but}"
+    late, judgement = optimizer_facts(trials, "late_descent"), judge_settings(trials)
+    matter = judgement.contrast.rows(Standing.REFERENCE, *UNDECIDED)
+    matter = [*matter, *(row for row in (judgement.choice,) if row is not None)]
+    steep = [mask & (late[name] > CONVERGED_DESCENT) for name, mask in moving.items() if name in late]
+    falling = any(each[matter].any() for each in steep)
     helps = falling and judgement.why is not Why.ENOUGH and trials.scenario.privacy is None
     # A loss that swings or rises does not settle by itself, and more rounds need other noise.
     remedy, command = (LONGER, _longer(trials, 2)) if helps else ("", "")
@@ -411,7 +399,8 @@ def _feasible(trials: Trials) -> Iterator[Check]:
         yield Check("cohorts", Grade.OK, text, name, _FEASIBLE[:1])
     early, contrast = stopped_early(trials), judge_settings(trials).contrast
     if early[row]:
-        text, more = f"{capitalized(name)} {why_unfit(trials, row)}.", "Give runs more time (`stop.duration`)."
+        text = f"{capitalized(name)} {why_unfit(trials, row, time=True)}."
+        more = "Give runs more time (`stop.duration`)."
         yield Check("ended", Grade.CAUTION, text, name, _FEASIBLE[1:], more, _until_done(trials, rounds), LENGTH)
         return
     better = contrast.mean < contrast.mean[row] if contrast.less_is_better else contrast.mean > contrast.mean[row]
@@ -460,10 +449,8 @@ def _chance(trials: Trials) -> Iterator[Check]:
     elif not large or metric != judgement.aim.metric:
         yield Check("chance", Grade.OK, f"At {where} equal chances alone would give {even} of {far}.", where, (metric,))
     else:
-        text = (
-            f"Chance is a large part of these distances: {far} at {where}, and equal chances alone would give {even}."
-        )
-        command = _longer(trials, _LONGER)
+        text, command = "Chance is a large part of these distances: ", _longer(trials, _LONGER)
+        text += f"{far} at {where}, and equal chances alone would give {even}."
         more = f"Run {_LONGER} times as long." if command else ""
         yield Check("chance", Grade.CAUTION, text, where, (metric,), more, command, LENGTH)
 
@@ -495,12 +482,12 @@ def _edge(trials: Trials) -> Iterator[Check]:
 def _beyond(trials: Trials, axis: Axis, row: int) -> Iterator[Check]:
     """Say which values along an axis to try with the other values of the choice, and with others whose last is best."""
     mean = judge_settings(trials).contrast.mean * (1 if judge_settings(trials).contrast.less_is_better else -1)
-    lines, caution = list[tuple[int, list[float], str]](), ""
+    lines, caution, alone = list[tuple[int, list[float], str]](), "", trials.scenario.decide is not None
     between, every = _BETWEEN, trials.rows_along(axis, np.isfinite(mean))
     for words, line in sorted(every, key=lambda each: row not in each[1]):
         best = row if row in line else int(line[np.argmin(mean[line])])
         at, where = line.tolist().index(best), f" with {words}" * bool(words)
-        if len(line) < 2 or (best != row and (at < len(line) - 1 or judge_settings(trials).unfit[best])):
+        if len(line) < 2 or (best != row and (alone or at < len(line) - 1 or judge_settings(trials).unfit[best])):
             continue
         way = "largest" if at == len(line) - 1 else "" if at else "least"
         beside = [int(each) for each in line[max(at - 1, 0) : at + 2] if each != best]
@@ -570,10 +557,8 @@ def _grid(trials: Trials, along: Axis, lines: Sequence[tuple[int, Sequence[float
     if along.ticks or any(len(axis.parameters) > 1 for axis in trials.axes):
         return ""
     rows = [(row, x) for row, values, _ in lines for x in sorted([float(along.x[row]), *values])]
-    columns = {
-        name: [f"{x:g}" if name in along.parameters else str(trials.settings[name][row]) for row, x in rows]
-        for name in trials.parameters
-    }
+    columns = {name: [str(trials.settings[name][row]) for row, _ in rows] for name in trials.parameters}
+    columns |= {name: [f"{x:g}" for _, x in rows] for name in along.parameters}
     one = len(lines) == 1  # else no grid has them all
     shown = [f"{name}: [{', '.join(dict.fromkeys(each) if one else each)}]" for name, each in columns.items()]
     grid = f"{{{', '.join(shown)}}}"
@@ -636,5 +621,7 @@ TRIAL_CHECKS: tuple[Checks, ...] = (
     *(_feasible, surplus, _seeds, _chance, _edge, theory_check, _size, _price),
 )
 """In this order; the first bad one is the headline."""
+_OF_CHOICE = (_feasible, _seeds, _chance, _edge, _price)
+"""Those of what is chosen and compared, for which something must have been trained."""
 FACT_CHECKS: tuple[Checks, ...] = (_complete, _comparable, _missed, surplus, theory_check)
 """Those of the first stage of a decision, which chooses nothing."""

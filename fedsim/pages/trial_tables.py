@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from fedsim.common.arrays import Floats
-from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, count_range, number, percent
+from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, count_range, duration, number, percent
 from fedsim.measure.grammar import MetricCondition
 from fedsim.measure.metrics import describe, split
+from fedsim.pages.methods import never_below_start
 from fedsim.pages.metric_wording import MetricWording, wording_of
 from fedsim.pages.tables import Table
 from fedsim.run.scaled import in_whole
@@ -24,6 +25,7 @@ from fedsim.trials.decision import (
     SHORTAGE,
     UNDECIDED,
     UPDATES,
+    Why,
     aim_of,
     bias_metric,
     judge_settings,
@@ -41,6 +43,7 @@ from fedsim.trials.optimizers import (
     metrics_of,
     ranked,
     ranked_by,
+    twins,
     winners,
 )
 from fedsim.trials.trials import FACTS, SIDE, Trials, names_of
@@ -49,7 +52,6 @@ SETTINGS = 60  # settings in a table at most
 _METRICS = 7  # metrics in a table at most
 _GROUPS = 3  # groups in a table at most
 _OPTIMIZERS = 4  # optimizers whose losses are taken apart at most
-_FEW_TIES = 3  # of more optimizers none is named
 _INTERVAL = "mean ± half of the 95 % interval"
 HEADLINES = (
     *("participation.reported_l1_uniform", L1, UPDATES, "participation.coverage"),
@@ -72,6 +74,7 @@ _OF_GROUP = {"group.GROUP.reported_ratio": "of fair share", "group.GROUP.below_h
 """What metrics of groups are called in heads: reports in multiples of the fair share, devices below half of it."""
 _WORDS = {Standing.REFERENCE: "best", Standing.DIFFERS: "worse"}
 """Words for how a setting stands, where they are not those of its state."""
+_FAILED = "training failed"
 FIGURE_WORDS = {
     "bias": "distance of the mean model from the optimum",
     "excess_loss": "loss above the one under uniform participation",
@@ -112,12 +115,45 @@ def order_of(contrast: Contrasts) -> list[int]:
     return list(dict.fromkeys([*contrast.order.tolist(), *others.tolist()]))
 
 
-def why_unfit(trials: Trials, row: int) -> str:
-    """Say what a setting did not do that others did: its rounds, or find clients for most of them."""
-    if stopped_early(trials)[row]:
-        done, asked = trials.samples("rounds.count")[row], trials.scenario.stop.most_rounds
-        return f"did {count_range(float(np.nanmin(done)), float(np.nanmax(done)))} of {count(asked, 'round')}"
-    return f"found too few clients in {percent(float(means(trials, SHORTAGE)[row]))} of its rounds"
+@lru_cache(maxsize=4)
+def start_ratios(trials: Trials) -> tuple[Mapping[str, float], ...]:
+    """Return of each setting the late losses of its optimizers, in multiples of those of their initial models."""
+    every = [never_below_start(trials.curves(row)) for row in range(len(trials.settings))]
+    return tuple({name: ratio for name, ratio in of.items() if name not in twins(trials)} for of in every)
+
+
+def gained_nothing(trials: Trials) -> list[str]:
+    """Name the optimizers of which no training got below the loss of its initial model."""
+    named, ratios = [axis.parameters for axis in trials.axes] == [("learning.optimizers",)], dict[str, float]()
+    for row, of in enumerate(start_ratios(trials)):
+        text = trials.texts("learning.optimizers")[row] if named else ""
+        ratios |= {text or name: min(ratio, ratios.get(text or name, ratio)) for name, ratio in of.items()}
+    return [name for name, least in ratios.items() if least >= 1]
+
+
+def untrained(trials: Trials) -> bool:
+    """Say whether no training got below the loss of its initial model: then no setting is better than another."""
+    ratios = [ratio for of in start_ratios(trials) for ratio in of.values()]
+    return SIDE not in trials.parameters and bool(ratios) and min(ratios) >= 1
+
+
+def marked(trials: Trials) -> int | None:
+    """Return the setting that charts mark as chosen; None where nothing is: of sides, cases, and what is untested."""
+    judged = judge_settings(trials)
+    none = Standing.UNTESTED in judged.contrast.states and trials.scenario.decide is None
+    none |= judged.why is Why.OPEN or SIDE in trials.parameters or by_optimizer(trials) is not None
+    return None if none or untrained(trials) else judged.choice
+
+
+def why_unfit(trials: Trials, row: int, time: bool = False) -> str:
+    """Say what a setting did not do that others did: its rounds, and in which time it would, or find clients."""
+    if not stopped_early(trials)[row]:
+        return f"found too few clients in {percent(float(means(trials, SHORTAGE)[row]))} of its rounds"
+    done, stop, most = trials.samples("rounds.count")[row], trials.scenario.stop, trials.scenario.stop.most_s
+    text = f"did {count_range(float(np.nanmin(done)), float(np.nanmax(done)))} of {count(stop.most_rounds, 'round')}"
+    if not (time and np.isfinite(most) and np.nanmean(done)):
+        return text
+    return f"{text} in {duration(most)}: all would take about {duration(most * stop.most_rounds / np.nanmean(done))}"
 
 
 def standings(trials: Trials) -> tuple[str, ...]:
@@ -129,6 +165,8 @@ def standings(trials: Trials) -> tuple[str, ...]:
     def standing(row: int) -> str:
         if not np.isfinite(contrast.mean[row]):
             return "no result"
+        if untrained(trials):
+            return _FAILED
         if not judged.kept[row]:
             missed, values = next((each, values) for each, values in conditions if not each.holds(float(values[row])))
             value = wording_of(missed.metric).write(float(values[row])) if np.isfinite(values[row]) else "no value"
@@ -212,6 +250,7 @@ def settings_table(trials: Trials) -> Table:
     so_far = f"by day {short['days']}" if short else ""
     choice = by_optimizer(trials) is None  # else settings are cases, none of which is better
     several, stands = choice and contrast.best is not None and len(trials.settings) > 1, standings(trials)
+    tested = several and not untrained(trials)
     words = int(trials.stage == FACTS)
     if trials.stage == FACTS:
         columns = [("Standing", [_before_training(trials, row) for row in range(len(trials.settings))])]
@@ -221,7 +260,7 @@ def settings_table(trials: Trials) -> Table:
         apart = [by.difference(mean, half) if np.isfinite(mean) else NO_VALUE for mean, half in ends]
         apart[contrast.best or 0] = NO_VALUE
         columns = [("Standing", stands)] if len({*stands} - {""}) > 1 else []
-        columns, words = [*columns, ("From the best", apart)], len(columns)
+        columns, words = [*columns, *([("From the best", apart)] if tested else [])], len(columns)
     for metric in shown_metrics(trials):
         head, column = column_of(trials, metric, _of_group(metric) if trials.stage == FACTS else "")
         head = f"{head}, {so_far}" if so_far and not in_whole(metric)[2] else head
@@ -240,9 +279,11 @@ def settings_table(trials: Trials) -> Table:
     note += f"The same everywhere: {', '.join(same)}. " if same else ""
     if any(down != up for each in shown_metrics(trials) for down, up in margins(trials.samples(each)).T if up > 0):
         note += "In brackets: the least and the greatest of the seeds, where an interval would reach below 0. "
-    if several and trials.stage != FACTS and not contrast.untested:
+    if any(each.endswith("time_to_target") for each in shown_metrics(trials)):
+        note += "Time to target is that of the first loss at it, from which a loss may rise again. "
+    if tested and trials.stage != FACTS and not contrast.untested:
         note += f"From the best: {'' if contrast.scale else 'with the interval of the '}{contrast.test}."
-    first, of = ", the best first" * several, f": {_INTERVAL}" * (len(trials.seeds) > 1)
+    first, of = ", the best first" * tested, f": {_INTERVAL}" * (len(trials.seeds) > 1)
     caption, order = f"{'Settings' if choice else 'Cases'}{first}{of}", order_of(contrast) if several else None
     return setting_table(trials, caption, columns, words=words, note=note, order=order)
 
@@ -268,9 +309,8 @@ def cells(mean: Floats, margin: Floats, metric: str = "") -> list[str]:
 
 def column_of(trials: Trials, metric: str, words: str = "") -> SettingColumn:
     """Make the column of a metric, under its short name in the registry or other words."""
-    return capitalized(words or wording_of(metric).head), cells(
-        means(trials, metric), margins(trials.samples(metric)), metric
-    )
+    column = cells(means(trials, metric), margins(trials.samples(metric)), metric)
+    return capitalized(words or wording_of(metric).head), column
 
 
 def setting_table(
@@ -320,10 +360,8 @@ def privacy_table(trials: Trials) -> Table | None:
     columns, secret = list[SettingColumn](), "privacy.epsilon_if_known" in trials.metrics
     days = trials.meta.get("part", {}).get("short", {}).get("days", np.inf)  # of which rounds are carried on to the end
     for head, metric, over, write in _PROMISES[: None if secret else -1]:
-        values, part = (
-            trials.samples(metric),
-            f" in {count(days, 'day')}" if days < np.inf and "observed" in head else "",
-        )
+        values = trials.samples(metric)
+        part = f" in {count(days, 'day')}" if days < np.inf and "observed" in head else ""
         if part and metric == "rounds.count":
             values = np.minimum(values, np.rint(days * trials.samples(ROUNDS)))
         samples = [row[np.isfinite(row)] for row in values]
@@ -357,21 +395,17 @@ def parts_table(trials: Trials, name: str, parts: Mapping[str, str]) -> Table:
     return setting_table(trials, f"Loss of “{name}” above the optimum: {_INTERVAL}", columns)
 
 
-def optimizer_table(optimizers: Trials) -> Table:
-    """Show optimizers by mean rank, how they stand, and their figure in every case."""
+def optimizer_table(optimizers: Trials, failed: Sequence[str] = ()) -> Table:
+    """Show optimizers by mean rank, how they stand, and their figure in every case; `failed` have no rank."""
     contrast, figure, cases = ranked(optimizers), optimizers.meta["figure"], optimizers.meta["cases"]
     header, caption = ["Optimizer", "Standing", "From the best"], "Optimizers, the best first"
     gone = dict.fromkeys(optimizers.meta["lost"], "far off") | dict.fromkeys(optimizers.meta["elsewhere"], "not ranked")
+    names, gone = optimizers.settings["optimizer"], gone | dict.fromkeys(failed, _FAILED)
     states = [contrast.standing(row) or Standing.UNTESTED for row in range(len(contrast.mean))]
-    names = optimizers.settings["optimizer"]
     values = [[gone.get(name, _WORDS.get(state, state.value)) for name, state in zip(names, states, strict=True)]]
-    ends, apart = (
-        zip(contrast.difference.tolist(), contrast.tested_half.tolist(), strict=True),
-        wording_of(RANK).difference,
-    )
-    values.append([apart(mean, half) if np.isfinite(mean) else NO_VALUE for mean, half in ends])
-    if contrast.best is not None:
-        values[1][contrast.best] = NO_VALUE
+    ends = zip(names, contrast.difference.tolist(), contrast.tested_half.tolist(), strict=True)
+    no_rank, apart = {*failed, *(names[row] for row in contrast.order[:1].tolist())}, wording_of(RANK).difference
+    values.append([apart(*end) if np.isfinite(end[0]) and name not in no_rank else NO_VALUE for name, *end in ends])
     if ranked_by(optimizers) == RANK:
         values.append(cells(contrast.mean, np.full((2, 1), np.nan)))
         header, caption = [*header, "Mean rank"], f"{caption}, and {FIGURE_WORDS[figure]}"
@@ -410,8 +444,6 @@ def _won(optimizers: Trials, case: str, best: Sequence[int]) -> str:
     if not best:
         return NO_VALUE
     value = above_dust(float(optimizers.samples(in_case(optimizers.meta["figure"], case))[best[0]].mean()), 2)
-    if len(best) > _FEW_TIES:
-        return f"{len(best)} tied, from {value}"
     return f"{names[best[0]]} {value}{f', {len(best) - 1} tied' if len(best) > 1 else ''}"
 
 

@@ -25,14 +25,15 @@ from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, Answer, Check, Grade, 
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.plot import Rows, row_plot
 from fedsim.pages.charts.sweeps import TRADE_OFF, curves_chart, line_chart, pace_chart, parts_chart, trade_off_chart
-from fedsim.pages.commands import command_of
+from fedsim.pages.commands import command_of, in_own_folders
 from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.metric_wording import MetricWording, read_condition, tv, wording_of
 from fedsim.pages.provenance import sweep_provenance
 from fedsim.pages.trial_checks import NAMED, checks_of_trials, losses_of, unsettled
 from fedsim.pages.trial_tables import FIGURE_WORDS, leaders, loss_parts, means, ranking_of, why_unfit
+from fedsim.run.check import agreeing
 from fedsim.scenario.server import SyncServer
-from fedsim.trials.contrasts import Contrasts, Standing, margins
+from fedsim.trials.contrasts import Contrasts, Standing, contrasts, margins
 from fedsim.trials.decision import (
     ALIKE,
     L1,
@@ -53,7 +54,7 @@ from fedsim.trials.decision import (
     without_noise,
     worth,
 )
-from fedsim.trials.optimizers import by_optimizer, footprint, ranked
+from fedsim.trials.optimizers import by_optimizer, footprint, metrics_of, ranked, twins
 from fedsim.trials.trials import COARSE, COMPARED, COMPLETE, FACTS, FULL, SIDE, Trials
 
 _ROWS = 24  # settings in a picture at most
@@ -68,9 +69,7 @@ def trials_answer(trials: Trials, checks: Sequence[Check] = ()) -> Answer:
     `checks` are those of what the trials were made of, and come first.
     """
     optimizers, checks, judged = by_optimizer(trials), (*checks, *checks_of_trials(trials)), judge_settings(trials)
-    untrained = any(each.name == "trained" and each.state is Grade.BAD for each in checks)
-    choice = None if untrained else judged.choice
-    marked = None if SIDE in trials.parameters or judged.why is Why.OPEN else choice  # nothing is chosen there
+    choice = None if tables.untrained(trials) else judged.choice
     return Answer(
         kind="decision" if command_of(trials.meta, "decide") else "sweep",
         name=trials.name,
@@ -80,10 +79,10 @@ def trials_answer(trials: Trials, checks: Sequence[Check] = ()) -> Answer:
         description=trials.scenario.description,
         status=str(trials.meta.get("status") or ""),
         verdict=sweep_verdict(trials),
-        checks=checks,
+        checks=in_own_folders(agreeing(checks)),
         sentences=tuple(_sentences(trials, optimizers, choice)) if trials.metrics else (),
         tiles=tuple(_tiles(trials, optimizers, choice)),
-        sections=tuple(_sections(trials, optimizers, marked)),
+        sections=tuple(_sections(trials, optimizers, tables.marked(trials))),
         figures=_FIGURES,
         origins={"": sweep_provenance(trials.meta)},
     )
@@ -105,9 +104,17 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
         best = leaders(optimizers) if len(optimizers.meta["cases"]) > 1 else []
         less = [(memory[0].lower() + memory[1:], row) for memory, row in best if row != best[0][1]]
         within = listing([f"{optimizers.names[row]} with {memory}" for memory, row in less])
-        return f"{_leading(*ranking_of(trials))}{f'; the best is {within}' if less else ''}."
+        gain = _gain(trials) if optimizers.meta["figure"] == "loss" and not best else ""
+        return f"{_leading(*ranking_of(trials), among=gain)}{f'; the best is {within}' if less else ''}."
     feasible = [each.text for each in checks if each.name in {"cohorts", "ended"} and each.state is Grade.CAUTION]
     return " ".join([f"{_choice(trials)}.", *_left_out(trials), *feasible])
+
+
+def _gain(trials: Trials) -> str:
+    """Say how far the best training got below the loss of its initial model; "" where all did, or none."""
+    least = min((ratio for of in tables.start_ratios(trials) for ratio in of.values()), default=1.0)
+    some = least < 1 and tables.gained_nothing(trials)
+    return f", no more than {percent(1 - least)} below its initial model" if some else ""
 
 
 def _open(trials: Trials, metric: str) -> str:
@@ -174,9 +181,8 @@ def _choice(trials: Trials) -> str:
         ends = [(wording.write(float(contrast.mean[each])), write(float(paces[each]))) for each in (row, fast)]
         also = (paces >= (1 - ALIKE) * paces[fast]).sum() > 1
         most = "faster" if two else "the most even of the fastest" if also else "the fastest"
-        even = (
-            f"{names[row]} is {'more' if two else 'the most'} even ({ends[0][0]}{wording.from_uniform}, {ends[0][1]})"
-        )
+        more = "more" if two else "the most"
+        even = f"{names[row]} is {more} even ({ends[0][0]}{wording.from_uniform}, {ends[0][1]})"
         return f"{even}; {names[fast]} is {most} ({', '.join(ends[1])}){_untested(contrast)}"
     return _leading(contrast, names, wording, choose, kept)
 
@@ -207,9 +213,8 @@ def _enough(trials: Trials, judged: JudgedSettings) -> str:
     (axis,), row, contrast = trials.axes, judged.choice or 0, judged.contrast
     wording, longer = wording_of(judged.aim.metric), np.flatnonzero(axis.x > axis.x[row])
     most = float(np.max(np.abs(contrast.mean[longer] - contrast.mean[row])))
-    length = (
-        f"{count(axis.x[row], 'round')} are" if axis.parameters == ("stop.rounds",) else f"{axis.at(axis.x[row])} is"
-    )
+    rounds = axis.parameters == ("stop.rounds",)
+    length = f"{count(axis.x[row], 'round')} are" if rounds else f"{axis.at(axis.x[row])} is"
     few = {contrast.states[each] for each in (row, *longer)} & {Standing.FEW, Standing.UNTESTED}
     tests = f"{count(len(trials.seeds), 'seed')} test no such difference" if few else "which is not significant"
     value = wording.write(float(contrast.mean[row]))
@@ -228,7 +233,8 @@ def _course(trials: Trials, contrast: Contrasts, wording: MetricWording) -> str:
         return ""
     ends = (worst, best) if worst == path[0] else (best, worst)
     verb = "falls" if contrast.mean[ends[0]] > contrast.mean[ends[1]] else "rises"
-    first, last = (f"{wording.write(float(contrast.mean[row]))} at {trials.names[row]}" for row in ends)
+    below = np.where(aim_of(trials).metric.endswith("excess_loss") & (contrast.mean < 0), " (below it)", "")
+    first, last = (f"{wording.write(float(contrast.mean[row]))}{below[row]} at {trials.names[row]}" for row in ends)
     text, path = f"{wording.words} {verb} from {first} to {last}", path if worst == path[0] else path[::-1]
     if state is Standing.UNTESTED:
         return f"{text}{_untested(contrast)}"
@@ -274,7 +280,7 @@ def _left_out(trials: Trials) -> Iterator[str]:
     better = contrast.mean < best if contrast.less_is_better else contrast.mean > best
     for row in np.flatnonzero(judged.unfit & better).tolist():
         value = wording.write(float(contrast.mean[row]))
-        yield f"{capitalized(trials.names[row])} ({value}) {why_unfit(trials, row)}."
+        yield f"{capitalized(trials.names[row])} ({value}) {why_unfit(trials, row, time=True)}."
 
 
 def _untested(contrast: Contrasts) -> str:
@@ -319,12 +325,11 @@ def _sentences(trials: Trials, optimizers: Trials | None, choice: int | None) ->
     if row is not None and np.isfinite(far):
         of, where = "reports" if "reported" in bias else "participations", f" at {names[row]}" * (len(names) > 1)
         noise = ", without what noise adds" if bias.endswith(without_noise("")) else ""
-        moved = (
-            f"{tv(far)} of the {of}{where} would have to come from other clients for all to take part equally{noise}."
-        )
-        yield Sentence(
-            moved if far > ROUNDING else f"All clients take part equally often{where}{noise}.", BIAS, (bias,)
-        )
+        for_all = f"for all to take part equally{noise}"
+        text = f"{tv(far)} of the {of}{where} would have to come from other clients {for_all}."
+        text = text if far > ROUNDING else f"All clients take part equally often{where}{noise}."
+        yield Sentence(text, BIAS, (bias,))
+    yield from _of_excess(trials)
     if optimizers is not None:
         yield from _of_optimizers(optimizers)
     elif sides:
@@ -334,11 +339,8 @@ def _sentences(trials: Trials, optimizers: Trials | None, choice: int | None) ->
         yield from _of_parts(trials, row)
         yield from _of_costs(trials, judged, row)
         if np.isfinite(wait[row]) and wait[row] > 0:
-            yield Sentence(
-                f"{percent(float(wait[row]))} of the rounds at {names[row]} found too few eligible clients.",
-                COST,
-                (SHORTAGE,),
-            )
+            text = f"{percent(float(wait[row]))} of the rounds at {names[row]} found too few eligible clients."
+            yield Sentence(text, COST, (SHORTAGE,))
     if stage := stage_in_words(trials):
         yield Sentence(stage, TRUST)
     if command_of(trials.meta, "decide") and trials.stage != FACTS:
@@ -348,11 +350,28 @@ def _sentences(trials: Trials, optimizers: Trials | None, choice: int | None) ->
 def _of_sides(trials: Trials) -> Iterator[Sentence]:
     """Say what is on each side of a comparison: bias, losses that have converged, pace and device-hours."""
     bias, moving = bias_metric(trials), unsettled(trials)
-    losses = [name for name in losses_of(trials) if not moving.get(split(name)[1]["optimizer"], np.zeros(1)).any()]
-    parts = {BIAS: (bias, bias.removesuffix(without_noise(""))), MODEL: losses, COST: (pace_metric(trials), _HOURS)}
+    parts = {BIAS: (bias,), MODEL: losses_of(trials), COST: (pace_metric(trials), _HOURS)}
     for about, metrics in parts.items():
         for metric in dict.fromkeys(each for each in metrics if np.isfinite(trials.samples(each)).any()):
-            yield Sentence(capitalized(_extremes(trials, metric)), about, (metric,))
+            text = capitalized(_extremes(trials, metric))
+            if about == MODEL:
+                states = contrasts(trials, metric, less_is_better=True).states
+                text += " One run each is no test." * (Standing.UNTESTED in states)
+                text += " It has not converged." * bool(moving.get(split(metric)[1]["optimizer"], np.zeros(1)).any())
+            yield Sentence(text, about, (metric,))
+
+
+def _of_excess(trials: Trials) -> Iterator[Sentence]:
+    """Say by which share the loss of the one optimizer lies above that under uniform participation."""
+    names = [name for name in metrics_of(trials, "excess_loss") if name not in twins(trials)]
+    for name in names if len(names) == 1 and len(trials.settings) > 1 else ():
+        excess, loss = (means(trials, f"learning.{name}.{figure}") for figure in ("excess_loss", "loss"))
+        share, ends = excess / np.where(loss - excess > 0, loss - excess, np.nan), list[str]()
+        for row in dict.fromkeys((np.nanargmax(share), np.nanargmin(share))) if np.isfinite(share).any() else ():
+            way = "above" if share[row] > 0 else "below"
+            ends.append(f"{percent(abs(float(share[row])))} {way} at {trials.names[row]}")
+        text = f"The loss of “{name}” beside that under uniform participation: {listing(ends)}."
+        yield from [Sentence(text, MODEL, (f"learning.{name}.excess_loss",))] if ends else []
 
 
 def _of_groups(trials: Trials, row: int) -> Iterator[Sentence]:
@@ -423,17 +442,14 @@ def _extremes(trials: Trials, metric: str) -> str:
     """Say at which settings a metric has its lowest and its highest mean."""
     wording, names, mean = wording_of(metric), trials.names, means(trials, metric)
     low, high, reach = int(np.nanargmin(mean)), int(np.nanargmax(mean)), margins(trials.samples(metric))
-
-    def at(row: int) -> str:
-        return wording.mean(float(mean[row]), reach[:, row])
-
+    at = {row: wording.mean(float(mean[row]), reach[:, row]) for row in (low, high)}
     if wording.write(float(mean[low])) == wording.write(float(mean[high])):
         some = "" if np.isfinite(mean).all() else " that has it"
         every = f" at every setting{some}" if len(names) > 1 else ""
         return f"{wording.words}: {wording.write(float(mean[low]))}{every}."
     if len(names) == 2:
-        return f"{wording.words}: {listing([f'{at(row)} at {names[row]}' for row in (0, 1)])}."
-    return f"{wording.words}: lowest at {names[low]} ({at(low)}), highest at {names[high]} ({at(high)})."
+        return f"{wording.words}: {listing([f'{at[row]} at {names[row]}' for row in (0, 1)])}."
+    return f"{wording.words}: lowest at {names[low]} ({at[low]}), highest at {names[high]} ({at[high]})."
 
 
 def _of_optimizers(optimizers: Trials) -> Iterator[Sentence]:
@@ -489,7 +505,9 @@ def _base(trials: Trials) -> str:
 def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterator[Tile]:
     """Pick the key figures: what was chosen by, bias and pace of the choice; and the runs."""
     if optimizers is None and row is not None:
-        aim, limits = aim_of(trials), dict[str, str]()
+        aim, limits, judged = aim_of(trials), dict[str, str](), judge_settings(trials)
+        fast = judged.front[:1].tolist() if judged.why is Why.OPEN and judged.front is not None else []
+        beside = fast or [1 - row] * (len(trials.settings) == 2)
         for each in aim.conditions:
             kept = "met" if each.holds(float(means(trials, each.metric)[row])) else "missed"
             limits[each.metric] = f"{kept}: {read_condition(each.text)[0]}"
@@ -497,7 +515,7 @@ def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterat
         for metric in dict.fromkeys((aim.metric, *limits, bias_metric(trials), pace_metric(trials))):
             every, wording = means(trials, metric).tolist(), wording_of(metric)
             if np.isfinite(every[row]) and named.setdefault(wording.words, metric) == metric:
-                other = f"; {wording.write(every[1 - row])} at {trials.names[1 - row]}" if len(every) == 2 else ""
+                other = "".join(f"; {wording.write(every[each])} at {trials.names[each]}" for each in beside)
                 detail = limits.get(metric, f"at {trials.names[row]}{other}")
                 yield Tile(wording.write(every[row]), wording.words, detail)
     if optimizers is not None:
@@ -523,7 +541,8 @@ def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Ite
         note = f"By the {figure}; compared by a {contrast.test}. What is not compared is not drawn."
         yield Section("winners", "Optimizers by case", (), [tables.winners_table(optimizers)])
         chart = _standing_chart(contrast, names, wording, "ranks", contrast.best, note)
-        yield Section("optimizers", "Optimizers", (chart,), [tables.optimizer_table(optimizers)])
+        table = tables.optimizer_table(optimizers, tables.gained_nothing(trials))
+        yield Section("optimizers", "Optimizers", (chart,), [table])
         if len(optimizers.meta["cases"]) > 1:
             yield Section("points", "Cases", (), [settings])
     else:
@@ -539,12 +558,8 @@ def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Ite
 
 def _first_charts(trials: Trials, row: int | None) -> Iterator[Chart | None]:
     """Draw the settings by what is chosen by, bias along the sweep, and bias beside the pace where that differs."""
-    even, along, contrast, aim = (
-        bias_metric(trials),
-        trials.axis,
-        judge_settings(trials).contrast,
-        aim_of(trials).metric,
-    )
+    even, along, contrast = bias_metric(trials), trials.axis, judge_settings(trials).contrast
+    aim = aim_of(trials).metric
     if trials.scenario.decide is not None and contrast.best is not None:
         yield _standing_chart(contrast, trials.names, wording_of(aim), _PICTURE, row)
     elif aim != even:
@@ -564,7 +579,10 @@ def _standing_chart(
     order = [row for row in order if np.isfinite(contrast.mean[row])]
     rows, left = order[:_ROWS], len(order) - _ROWS
     filled = np.array([row in {contrast.best, *contrast.rows(*UNDECIDED)} for row in rows])
-    legend = ("not significantly worse than the best", "worse, or not compared")
+    ways = {Standing.REFERENCE: "the best"} | dict.fromkeys((Standing.TIED, Standing.SAME), "not significantly worse")
+    ways |= {Standing.FEW: Standing.FEW.value}
+    there = dict.fromkeys(ways[contrast.states[row]] for row in rows if contrast.states[row] in ways)
+    legend = (", or ".join(there), "worse, or not compared")
     mean, half = wording.scale * contrast.mean[rows], wording.scale * contrast.margin[:, rows]
     shown = tuple(names[row] for row in rows)
     chosen = next((at for at, each in enumerate(rows) if each == row), None)

@@ -123,9 +123,8 @@ def _beside(one: Trials, other: Trials, apart: Sequence[Change]) -> tuple[Trials
         sides.append(replace(side, parameters=(SIDE, *other.parameters), settings=settings, facts=facts))
     first, second = sides
     # The limits of each side are those of its own scenario.
-    commands = [{"command": side.meta.get("command")} for side in (one, other)]
     meta = {"scenario": {**second.meta["scenario"], "expect": []}, "twins": [*twins(one), *twins(other)]}
-    meta["sides"] = commands
+    meta["sides"] = [{"command": side.meta.get("command")} for side in (one, other)]
     settings, facts = (pl.concat([getattr(first, name), getattr(second, name)]) for name in ("settings", "facts"))
     return replace(second, meta=meta, settings=settings, facts=facts), (first, second)
 

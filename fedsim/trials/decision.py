@@ -223,16 +223,12 @@ def is_of_lengths(trials: Trials) -> bool:
 
 def _enough(trials: Trials, contrast: Contrasts) -> int | None:
     """Return the shortest run from which on all are as good as the best; None where that is the longest."""
-    best = contrast.best
-    if best is None:
+    if (best := contrast.best) is None:
         return None
-    near = np.abs(contrast.difference) <= MATTERS * worth(contrast)
-    as_good = [
-        row == best or state in {Standing.TIED, Standing.SAME} or (state is not Standing.DIFFERS and near[row])
-        for row, state in enumerate(contrast.states)
-    ]
+    as_good = (np.abs(contrast.difference) <= MATTERS * worth(contrast)) & ~contrast.differs
+    as_good[[best, *contrast.rows(Standing.TIED, Standing.SAME)]] = True
     order = np.argsort(trials.axes[0].x, kind="stable")
-    apart = np.flatnonzero(~np.array(as_good)[order])
+    apart = np.flatnonzero(~as_good[order])
     first = int(apart[-1]) + 1 if len(apart) else 0
     return int(order[first]) if first < len(order) - 1 else None
 
@@ -245,11 +241,8 @@ def trade_off(trials: Trials) -> Ints | None:
 
 def stopped_early(trials: Trials) -> Bools:
     """Say which settings did not do most of the rounds that they should, in the mean over the seeds."""
-    asked = (
-        math.inf
-        if trials.stage == FACTS or lengths_differ(trials) or SIDE in trials.parameters
-        else trials.scenario.stop.most_rounds
-    )
+    uneven = trials.stage == FACTS or lengths_differ(trials) or SIDE in trials.parameters
+    asked = math.inf if uneven else trials.scenario.stop.most_rounds
     return np.asarray((asked < math.inf) & (interval(trials.samples("rounds.count")).mean < _DONE * asked))
 
 

@@ -89,14 +89,11 @@ def by_optimizer(trials: Trials) -> Trials | None:
             if (alone.sum(axis=0) > 1).any():
                 return None  # an optimizer has several settings of its own in one case
             texts = [", ".join(row) for row in zip(*(trials.texts(name) for name in _choices(trials)), strict=True)]
-            kinds = {
-                text: kinds.get(names[int(at)], text) for text, at in zip(texts, alone.argmax(axis=0), strict=True)
-            }
+            first = [names[int(at)] for at in alone.argmax(axis=0)]
+            kinds = {text: kinds.get(name, text) for text, name in zip(texts, first, strict=True)}
             names, places = [*kinds], [np.array([text == name for text in texts])[:, None] for name in kinds]
-            tables = {
-                what: np.stack([np.where(mine, np.fmin.reduce(each), np.nan) for mine in places])
-                for what, each in tables.items()
-            }
+            for what, each in tables.items():
+                tables[what] = np.stack([np.where(mine, np.fmin.reduce(each), np.nan) for mine in places])
             finite = ~np.isnan(tables[figure])
         for what, each in tables.items():  # of each case the one setting in which an optimizer is
             there = [np.where(finite[:, at].any(axis=2, keepdims=True), each[:, at], np.nan) for at in rows]

@@ -104,18 +104,25 @@ def test_a_and_b_are_spoken_of_as_settings_of_a_sweep_are() -> None:
     assert not [each for each in text[1:] if text[0] in each]
 
 
-def test_distances_are_those_of_the_runs_own_pages_with_noise_and_without() -> None:
-    """They were compared with noise, 29.9 against 23.0 %, where the pages of the runs say 27.8 and 18.6 % too."""
+def test_one_distance_is_compared_without_noise_where_both_runs_have_it() -> None:
+    """They were compared with noise too, 29.9 against 23.0 %, and nothing said which to use."""
     text = said(comparison_answer(comparison({L1: (0.598, 0.46), f"{L1}_corrected": (0.556, 0.372)}, seeds=3)))
     sides = "27.8 % at cohort = 5 (A) and 18.6 % at cohort = 6 (B)"
-    without = f"Distance of participation from uniform without noise (TV): {sides}."
     assert text[0].startswith("Cohort = 6 (B) has the most even participation (18.6 % from uniform without noise)")
-    assert [each for each in text if " (A) and " in each and "(TV)" in each] == [
-        without,
-        "Distance of participation from uniform (TV): 29.9 % at cohort = 5 (A) and 23.0 % at cohort = 6 (B).",
-    ]
+    distances = [each for each in text if " (A) and " in each and "(TV)" in each]
+    assert distances == [f"Distance of participation from uniform without noise (TV): {sides}."]
     one = said(comparison_answer(comparison({L1: (0.598, 0.46), f"{L1}_corrected": (0.556, math.nan)}, seeds=3)))
     assert one[0].startswith("Cohort = 6 (B) has the most even participation (23.0 % from uniform)")
+
+
+def test_losses_of_both_sides_are_said_with_what_they_do_not_show() -> None:
+    for seeds, converged in ((1, 0.0), (1, 1.0), (3, 1.0)):
+        figures = {L1: (0.6, 0.5), "learning.fedavg.loss": (0.34, 0.43), "learning.fedavg.converged": (1.0, converged)}
+        text = said(comparison_answer(comparison(figures, seeds=seeds)))
+        (line,) = [each for each in text if each.startswith("Loss of “fedavg”:")]
+        assert line.startswith("Loss of “fedavg”: 0.340 at cohort = 5 (A) and 0.430 at cohort = 6 (B).")
+        assert ("One run each is no test." in line) == (seeds == 1)
+        assert ("It has not converged." in line) == (converged == 0)
 
 
 @pytest.mark.parametrize("gone", [(1.0, 1.0), (0.0, 1.0), (0.0, 0.0)])
@@ -163,8 +170,9 @@ def test_limits_are_those_of_each_side_s_own_scenario() -> None:
     (limits,) = (each for each in answer.checks if each.name == "expectations")
     assert limits.state is Grade.CAUTION
     assert plain(limits.text) == (
-        "Of 2 expectations, 1 missed and 1 warning. `updates.per_day >= 40` missed at A (1 of 1 run, worst 8.5 "
-        "updates per day) and `participation.coverage >= 90%` missed at A (1 of 1 run, worst 82.0 %)."
+        "Of 2 expectations, 1 missed and 1 missed with a warning. Pace of at least 40 updates per day: missed at A "
+        "(1 of 1 run, worst 8.5 updates per day). Clients that took part at least once of at least 90.0 %: missed "
+        "at A (1 of 1 run, worst 82.0 %)."
     )
     assert "expectations" not in {each.name for each in comparison_answer(comparison(figures)).checks}
 

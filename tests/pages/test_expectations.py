@@ -36,7 +36,7 @@ def test_what_was_missed_comes_first() -> None:
     found = verdict([entry(status="pass"), entry(status="warn"), entry(), entry(status="unjudged")])
     assert found is not None
     assert found.status == "fail"
-    assert found.headline == "Of 4 expectations, 1 missed, 1 warning, 1 not judged and 1 met."
+    assert found.headline == "Of 4 expectations, 1 missed, 1 missed with a warning, 1 not judged and 1 met."
     assert [condition.outcome for condition in found.attention] == ["missed", "warning", "not judged"]
     assert [condition.outcome for condition in found.met] == ["met"]
 
@@ -46,7 +46,7 @@ def test_what_was_missed_comes_first() -> None:
     [
         (["pass"], "Of 1 expectation, 1 met."),
         (["pass"] * 3, "Of 3 expectations, 3 met."),
-        (["pass", "warn", "warn"], "Of 3 expectations, 2 warnings and 1 met."),
+        (["pass", "warn", "warn"], "Of 3 expectations, 2 missed with a warning and 1 met."),
         (["fail", "fail"], "Of 2 expectations, 2 missed."),
         (["pass", "of the future"], "Of 2 expectations, 1 not judged and 1 met."),
     ],

@@ -1,6 +1,8 @@
 """What the page of a sweep says to choose, of which settings, and which limits they keep; with data that say else."""
 
 import re
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,12 @@ import polars as pl
 import pytest
 
 from fedsim.common.errors import RunError
-from fedsim.common.formatting import NO_VALUE
+from fedsim.common.formatting import NO_VALUE, capitalized
 from fedsim.pages import write_report
 from fedsim.pages.answer import NEXT, Grade
 from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.trial_checks import gained
-from fedsim.pages.trial_tables import settings_table
+from fedsim.pages.trial_tables import marked, settings_table, standings
 from fedsim.pages.trials import trials_answer
 from fedsim.trials.contrasts import Standing
 from fedsim.trials.decision import L1, UPDATES, judge_settings
@@ -62,6 +64,12 @@ def test_without_an_objective_bias_is_set_against_pace(tmp_path: Path) -> None:
     assert title == f"{even}; R = 0 is the fastest (40.0 %, 900 updates per day)."
     title, _ = said(sweep_of(tmp_path / "two", [*ORDINARY, (0.5, 899)]))  # as fast, and more even
     assert title == f"{even}; R = 0 is the most even of the fastest (40.0 %, 900 updates per day)."
+    answer = trials_answer(trials := sweep_of(tmp_path / "tiles", ORDINARY))
+    assert [plain(each.detail) for each in answer.tiles] == [
+        "at R = 1; 40.0 % at R = 0",
+        "at R = 1; 900 updates per day at R = 0",
+    ]
+    assert marked(trials) is None  # what pace is worth is open
     for fact in (
         "20.0 % of the participations at R = 1 would have to come from other clients",
         "R = 1: 700 updates per day.",
@@ -350,7 +358,7 @@ def test_limits_are_judged_at_every_setting(tmp_path: Path) -> None:
     verdict = sweep_verdict(sweep_of(tmp_path, ORDINARY, LIMITS))
     assert verdict is not None
     assert verdict.status == "fail"
-    assert verdict.headline == "Of 4 expectations, 1 missed, 1 warning, 1 not judged and 1 met."
+    assert verdict.headline == "Of 4 expectations, 1 missed, 1 missed with a warning, 1 not judged and 1 met."
     assert [(each.status, each.check) for each in (*verdict.attention, *verdict.met)] == [
         ("fail", "updates.per_day >= 650"),
         ("warn", "participation.l1_uniform < 0.5"),
@@ -471,7 +479,7 @@ def test_a_choice_that_stalls_is_said_in_the_headline(tmp_path: Path) -> None:
     answer = trials_answer(sweep_of(tmp_path / "bad", ORDINARY, scenario, more=bad))
     title = plain(answer.headline)
     assert "86.0 % of the rounds at R = 1 found too few eligible clients." in title
-    assert title.endswith("R = 1 did 87 of 200 rounds.")
+    assert title.endswith("R = 1 did 87 of 200 rounds in 7 d: all would take about 16.1 d.")
     assert {"cohorts", "ended"} <= {each.name for each in answer.alarms}
     good = {"rounds.shortage_share": 0.1, "rounds.count": 200.0}
     whole = trials_answer(sweep_of(tmp_path / "good", ORDINARY, scenario, more=good))
@@ -540,21 +548,27 @@ def test_how_many_rounds_are_enough_is_answered(tmp_path: Path, ends: tuple[floa
 
 
 def test_training_that_lowers_no_loss_is_the_headline(tmp_path: Path) -> None:
-    trials = course(tmp_path / "s", SEPARATION, (0, 4), (1.0, 1.0))
-    for curves in (
-        {0: (1, 2, 1.1), 1: (1, 2, 1.0)},
-        {0: (1, 2, 0.4), 1: (1, 2, 1.2)},
-        {0: (1, 2, 0.4), 1: (1, 3, 0.9)},
+    made = {key: course(tmp_path / key[0], key, (0, 4), (1.0, 1.0)) for key in (SEPARATION, "stop.rounds")}
+    for key, curves in product(
+        made, ({0: (1, 2, 1.1), 1: (1, 2, 1.0)}, {0: (1, 2, 0.4), 1: (1, 2, 1.2)}, {0: (1, 2, 0.4), 1: (1, 3, 0.9)})
     ):
+        trials = replace(made[key])  # whose losses nobody has read yet
         table = {
-            row: pl.DataFrame({"optimizer": "fedavg", "round": [-1, 4, 9], "loss": [*map(float, each)]})
+            row: pl.DataFrame({"run_id": "a", "optimizer": "fedavg", "round": [-1, 4, 9], "loss": [*map(float, each)]})
             for row, each in curves.items()
         }
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Trials, "curves", lambda _, row, of=table: of[row])
             found = {check.state: plain(check.text) for check in gained(trials)}
-        bad = "No training got below the loss of its initial model: over the last half it is 1.00 to 1.10 times that."
-        caution = "R = 4 did not get below the loss of the initial model."
+            answer, stands, ring = trials_answer(trials), {*standings(trials)}, marked(trials)
+        why = "none can be chosen" if key == SEPARATION else "no length that was tried is enough"
+        bad = "No training got below the loss of its initial model: over the last half it is 1.00 to 1.10 times that"
+        bad = f"{bad}, so {why}."
+        caution = f"{capitalized(plain(trials.names[1]))} did not get below the loss of the initial model."
+        failed = curves[0][2] > 1
+        assert (answer.headline == bad) == failed == (stands == {"training failed"})
+        assert (not {"seeds", "edge", "chance"} & {each.name for each in answer.checks}) == failed
+        assert ring is None or not failed
         assert found == ({Grade.BAD: bad} if curves[0][2] > 1 else {Grade.CAUTION: caution} if curves[1][2] > 1 else {})
 
 

@@ -11,13 +11,16 @@ import polars as pl
 import pytest
 
 from fedsim.common.arrays import Floats
-from fedsim.pages.answer import Grade
+from fedsim.common.formatting import NO_VALUE
+from fedsim.pages.answer import MODEL, Grade
 from fedsim.pages.commands import command_of
 from fedsim.pages.trial_checks import LOWER_STEP, checks_of_trials, unsettled
+from fedsim.pages.trial_tables import gained_nothing, marked, optimizer_table, settings_table
 from fedsim.pages.trials import trials_answer
 from fedsim.run.check import exit_code
 from fedsim.trials.contrasts import Standing, seeds_needed
 from fedsim.trials.decision import aim_of, judge_settings, worth
+from fedsim.trials.optimizers import by_optimizer
 from fedsim.trials.trials import CRASHED, NOT_RUN, Trials
 
 from .made_trials import L1, LOSS, PACE, made_trials, noise, sound
@@ -266,3 +269,66 @@ def test_smaller_steps_are_not_asked_for_where_they_were_tried() -> None:
     swept = replace(trials, parameters=(path,), settings=trials.settings.rename({SEPARATION: path}))
     assert [each.remedy for each in checks_of_trials(swept) if each.name == "diverged"] == [""]
     assert [each.remedy for each in checks_of_trials(trials) if each.name == "diverged"] == [LOWER_STEP]
+
+
+UNEVEN = [{"participation.l1_uniform": each, "updates.per_day": 960.0} for each in (0.8, 0.4, 0.2)]
+
+
+def test_how_much_the_loss_is_off_uniform_participation_is_said_by_share() -> None:
+    """A loss “above” it was negative, and whether 0.006 is much nobody could tell."""
+
+    def measure(row: int, seed: int) -> dict[str, float]:
+        excess = (0.2, 0.1, -0.05)[row]
+        return {"learning.fedavg.excess_loss": excess, "learning.fedavg.loss": 2.0 + excess, **dict(UNEVEN[row])}
+
+    def said(seeds: int, **scenario: Any) -> tuple[str, list[str]]:
+        answer = trials_answer(made_trials(measure, seeds=seeds, headline="learning.fedavg.excess_loss", **scenario))
+        return plain(answer.headline), [plain(each.text) for each in answer.sentences if each.about == MODEL]
+
+    headline, model = said(1)
+    assert "falls from 0.200 at R = 0 to -0.050 (below it) at R = 8 (one seed, not tested)" in headline
+    assert model == [
+        "The loss of “fedavg” beside that under uniform participation: 10.0 % above at R = 0 and 2.5 % below at R = 8."
+    ]
+    assert marked(made_trials(measure, seeds=1, headline="learning.fedavg.excess_loss")) is None
+    assert marked(made_trials(measure, headline="learning.fedavg.excess_loss")) == 2
+
+
+def test_a_time_to_target_is_said_to_be_the_first_where_it_is_shown() -> None:
+    reached = {"learning.fedavg.time_to_target": 60.0}
+    decide: dict[str, Any] = {"minimize": "learning.fedavg.loss", "maximize": None, "subject_to": []}
+
+    def times(row: int, seed: int) -> dict[str, float]:
+        return sound(row, seed) | {name: value + row for name, value in reached.items()}
+
+    assert "from which a loss may rise again" in settings_table(made_trials(times, decide=decide)).note
+    assert "rise again" not in settings_table(made_trials(decide=decide)).note
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_an_optimizer_that_did_not_train_has_no_rank(monkeypatch: pytest.MonkeyPatch, failed: bool) -> None:
+    """It was called worse, and the best, 1.4 % below its start, was not said to be no better than that."""
+    names, ends = ("fedavg", "scaffold"), ((1.1 if failed else 0.9), 0.8)
+
+    def measure(row: int, seed: int) -> dict[str, float]:
+        return {L1: 0.4, PACE: 960.0, f"learning.{names[row]}.loss": ends[row] + 0.01 * noise(row, seed)}
+
+    def curves(_: Trials, row: int) -> pl.DataFrame:
+        return pl.DataFrame(
+            {"run_id": "a", "optimizer": names[row], "round": [-1, 4, 9], "loss": [1.0, 1.0, ends[row]]}
+        )
+
+    monkeypatch.setattr(Trials, "curves", curves)
+    trials = made_trials(measure, values=(0, 1))
+    settings = trials.settings.select("setting").with_columns(
+        pl.Series("learning.optimizers", [f'["{each}"]' for each in names])
+    )
+    trials = replace(trials, parameters=("learning.optimizers",), settings=settings)
+    optimizers = by_optimizer(trials)
+    assert optimizers is not None
+    answer = trials_answer(trials)
+    table = optimizer_table(optimizers, gained_nothing(trials))
+    assert [row[1] for row in table.rows] == ["best", "training failed" if failed else "worse"]
+    assert (table.rows[1][2] == NO_VALUE) == failed
+    assert (", no more than 20.0 % below its initial model" in plain(answer.headline)) == failed
+    assert gained_nothing(trials) == ["fedavg"] * failed

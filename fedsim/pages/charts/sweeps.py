@@ -14,7 +14,7 @@ from fedsim.pages.charts.plot import AxisLook, LineLook, Rows, Series, line_plot
 from fedsim.pages.methods import INITIAL_ROUND
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import thinned
-from fedsim.pages.trial_tables import means, order_of, standings
+from fedsim.pages.trial_tables import marked, means, order_of, standings
 from fedsim.trials.contrasts import interval, margins
 from fedsim.trials.decision import bias_metric, judge_settings, pace_metric
 from fedsim.trials.store import CURVE_POINTS
@@ -62,10 +62,11 @@ def _along(axis: Axis) -> AxisLook:
 def _series(axis: Axis, lines: Mapping[str, Line], chosen: int | None, scale: float = 1.0) -> list[Series]:
     """Draw lines with their intervals, dots where values have no order, and mark the choice on the first with it."""
     look: LineLook = "marked" if axis.ordered else "dots"
-    series = [
-        Series(name, line.x, scale * line.mean, marks.series_color(index), look, scale * line.margin)
-        for index, (name, line) in enumerate(lines.items())
-    ]
+    series = list[Series]()
+    for name, line in lines.items():
+        series.append(
+            Series(name, line.x, scale * line.mean, marks.series_color(len(series)), look, scale * line.margin)
+        )
     at = [(line, line.points == chosen) for line in lines.values() if chosen in line.points]
     return [*series, *(Series("choice", line.x[on], scale * line.mean[on], marks.INK, "ring") for line, on in at[:1])]
 
@@ -136,7 +137,7 @@ def pace_chart(trials: Trials, metric: str, name: str, title: str) -> Chart | No
     Settings with runs of which the loss had not converged are hollow.
     """
     wording, daily, along, names = wording_of(metric), pace_metric(trials), trials.axis, trials.names
-    samples, first = wording.scale * trials.samples(metric), judge_settings(trials).choice
+    samples, first = wording.scale * trials.samples(metric), marked(trials)
     value, pace = interval(samples), interval(trials.samples(daily))
     kept = np.isfinite(value.mean) & np.isfinite(pace.mean)
     if along is None or not kept.any() or not np.ptp(pace.mean[kept]) > _SAME_PACE * pace.mean[kept].max():
