@@ -212,7 +212,7 @@ def test_killed_by_the_operating_system_at_random(write: Write, tmp_path: Path, 
     kills, draws = 0, stream(5, 0, Purpose.CHAIN).uniforms(0, range(12))
     # In parts of what a whole run takes here, from soon after the start on; later and later, since what follows the
     # simulation begins anew each time.
-    for wait in (took_s * (0.2 + 0.25 * draws) * 1.1 ** np.arange(12)).tolist():
+    for wait in (took_s * (0.15 + 0.2 * draws) * 1.1 ** np.arange(12)).tolist():
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             process.wait(timeout=wait)
