@@ -23,6 +23,7 @@ from fedsim.pages.trial_tables import column_of, setting_table
 from fedsim.run.files import JOBS, METRICS
 from fedsim.run.jobs import SharedRun
 from fedsim.run.run import Run
+from fedsim.scenario.roles import registry_of
 from fedsim.trials.contrasts import Standing, contrasts, tested_together
 from fedsim.trials.decision import REPORTED, TAKEN, UPDATES, without_noise
 from fedsim.trials.trials import Trials
@@ -96,8 +97,8 @@ def _checks(run: SharedRun, trials: Trials, alone: Mapping[int, int]) -> Iterato
         yield Check("promise", Grade.CAUTION, f"No promise covers a user, since {listing(none)} promises nothing.")
     slower = [_pace_lost(trials, row, other) for row, other in alone.items()]
     if max(slower, default=0.0) > _LOST and "matching" not in (run.scenario.sweep.paths if run.scenario.sweep else ()):
-        rules = "[first_come, random, by_weight, fair_share, shortest_demand]"
-        command = command_of(run.manifest, "sweep", {"sweep.grid": f"{{matching: {rules}}}"})
+        rules = ", ".join(registry_of("matching policy").built_in)
+        command = command_of(run.manifest, "sweep", {"sweep.grid": f"{{matching: [{rules}]}}"})
         text = f"Sharing the fleet takes up to {percent(max(slower))} of a job's pace."
         remedy = "Sweep `matching`, the rule by which devices choose a job, which shares the pace."
         yield Check("spends", Grade.NONE, text, facts=(UPDATES,), remedy=remedy, command=command, turns=("matching",))
