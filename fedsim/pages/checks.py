@@ -409,9 +409,9 @@ def waits(run: Run) -> Iterator[Check]:
     share = run.known.get("rounds.waiting_share", 0.0)
     if share < _WAITING or not run.clients["reported"].sum():
         return
-    text, hours = f"Rounds wait for clients {percent(share)} of the time.", hours_without(run)
+    text, (empty, hours) = f"Rounds wait for clients {percent(share)} of the time.", hours_without(run)
     by = _smaller_cohorts(run, "with which rounds wait less")
-    if 4 * hours[0] >= hours[1] > 0 and all(each.availability.kind != "trace" for each in run.scenario.population):
+    if 4 * empty >= len(hours) > 0 and all(each.availability.kind != "trace" for each in run.scenario.population):
         by = {"remedy": "Add devices that are available in the other hours, as of other time zones: rounds wait there."}
     yield Check("waits", Grade.NONE, text, facts=("rounds.waiting_share",), **by)
 

@@ -98,10 +98,8 @@ def how_often_each(run: Run, bias: Bias) -> Sentence:
     tested = {Seen.BIAS: "; the differences are significant", Seen.NONE: "; the differences are not significant"}
     text = f"Each of the {len(counts)} devices reported {number(mean, 3)} times on average in {took} ({ends})"
     text += f", {number(mean / days, 3)} times a day" * (days >= 1)
-    text += f" or {number(30 * mean / days, 3)} in 30 days" * (days >= 1 and _by_rounds(run)) + tested.get(
-        bias.seen, ""
-    )
-    return Sentence(f"{text}.", BIAS, ("clients", "bias"))
+    text += f" or {number(30 * mean / days, 3)} in 30 days" * (days >= 1 and _by_rounds(run))
+    return Sentence(f"{text}{tested.get(bias.seen, '')}.", BIAS, ("clients", "bias"))
 
 
 def _by_rounds(run: Run) -> bool:
@@ -401,20 +399,19 @@ def staleness(run: Run) -> Sentence | None:
     return Sentence(f"{text}{f': {listing(by)}' if by else ''}.", WHAT, (key, *keys.values()))
 
 
-def hours_without(run: Run) -> tuple[int, int]:
-    """Return in how many hours of the day hardly any device is available, and how many are known."""
+def hours_without(run: Run) -> tuple[int, list[str]]:
+    """Return in how many hours of the day hardly any device is available, and the facts of those that are known."""
     keys = [key for key in run.known if key.startswith(_BY_HOUR)]
-    return sum(run.known[key] < _HARDLY for key in keys), len(keys)
+    return sum(run.known[key] < _HARDLY for key in keys), keys
 
 
 def waiting(run: Run) -> Sentence | None:
     """Say how long rounds wait for clients, and in how many hours of the day hardly any device is available."""
     if (share := run.known.get("rounds.waiting_share", 0.0)) < _HARDLY / 2:
         return None
-    empty, hours = hours_without(run)
+    empty, keys = hours_without(run)
     text = f"Rounds wait for clients {percent(share)} of the time"
-    text += f": in {empty} of {hours} hours of the day hardly any device is available" if empty else ""
-    keys = [key for key in run.known if key.startswith(_BY_HOUR)]
+    text += f": in {empty} of {len(keys)} hours of the day hardly any device is available" if empty else ""
     return Sentence(f"{text}.", COST, ("rounds.waiting_share", *keys))
 
 
