@@ -168,17 +168,25 @@ def cost_table(run: Run) -> Table | None:
     return Table("What it costs", ("Of", "In all", "For each update"), rows, facts=_COSTS)
 
 
+_WHO = {"tenth_1": "tenth with the fewest reports", "tenth_10": "tenth with the most reports"}
+_WHO |= {
+    "worst_tenth": "tenth of the clients with the worst",
+    "devices": "devices that train",
+    "held_out": "devices held out",
+}
+
+
 def who_pays_table(run: Run) -> Table | None:
-    """Show losses and accuracies of mean models by tenth of participation and by group, and of the worst tenth."""
+    """Show losses and accuracies of mean models of the tenths at both ends of participation, by group, and at worst."""
     counts = run.clients["reported"]
     several, uneven = len(counts) > 1, counts.max() - counts.min() > 1  # type: ignore[operator]
     names = [name for name in optimizers(run) if several and f"learning.{name}.loss_of_worst_tenth" in run.known]
     first, rows = f"learning.{names[0]}." if names else "", list[tuple[str, ...]]()
     for key in [name for name in run.known if names and name.startswith(first) and "_of_" in name.removeprefix(first)]:
         what, _, which = key.removeprefix(first).partition("_of_")
-        if which.startswith("tenth_") and not uneven:
+        if which.startswith("tenth_") and not (uneven and which in _WHO):
             continue  # tenths of what all do equally often are no tenths
-        words = {"tenth_1": "tenth 1 by reports (fewest)", "tenth_10": "tenth 10 by reports (most)"}.get(which, which)
+        words = _WHO.get(which, which)
         values = [run.known.get(f"learning.{name}.{what}_of_{which}") for name in names]
         write = percent if what == "accuracy" else lambda value: NO_VALUE if value is None else number(value, 3)
         rows.append((f"{capitalized(what)}, {words.replace('_', ' ')}", *(write(value) for value in values)))

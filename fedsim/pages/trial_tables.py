@@ -8,7 +8,17 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from fedsim.common.arrays import Floats
-from fedsim.common.formatting import NO_VALUE, above_dust, capitalized, count, count_range, duration, number, percent
+from fedsim.common.formatting import (
+    NO_VALUE,
+    above_dust,
+    capitalized,
+    count,
+    count_range,
+    duration,
+    listing_of,
+    number,
+    percent,
+)
 from fedsim.measure.grammar import MetricCondition
 from fedsim.measure.metrics import describe, split
 from fedsim.pages.methods import never_below_start
@@ -51,6 +61,7 @@ from fedsim.trials.trials import FACTS, SIDE, Trials, names_of
 SETTINGS = 60  # settings in a table at most
 _METRICS = 7  # metrics in a table at most
 _GROUPS = 3  # groups in a table at most
+_TIED = 3  # optimizers that a cell names at most beside the best
 _OPTIMIZERS = 4  # optimizers whose losses are taken apart at most
 _INTERVAL = "mean ± half of the 95 % interval"
 HEADLINES = (
@@ -438,13 +449,14 @@ def winners_table(optimizers: Trials) -> Table | None:
 
 
 def _won(optimizers: Trials, case: str, best: Sequence[int]) -> str:
-    """Write a cell of the table of winners: the best that is ranked, with its figure, and how many tie with it."""
+    """Write a cell of the table of winners: the best that is ranked, with its figure, and which ones tie with it."""
     gone, names = {*optimizers.meta["lost"], *optimizers.meta["elsewhere"]}, optimizers.settings["optimizer"]
     best = [row for row in best if names[row] not in gone]
     if not best:
         return NO_VALUE
     value = above_dust(float(optimizers.samples(in_case(optimizers.meta["figure"], case))[best[0]].mean()), 2)
-    return f"{names[best[0]]} {value}{f', {len(best) - 1} tied' if len(best) > 1 else ''}"
+    tied = listing_of([names[row] for row in best[1:]], _TIED)
+    return f"{names[best[0]]} {value}{f'; tied: {tied}' if tied else ''}"
 
 
 def leaders(optimizers: Trials) -> list[tuple[str, int]]:

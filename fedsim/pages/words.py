@@ -32,6 +32,7 @@ from fedsim.scenario.learning import OptimizerChoice
 
 FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
 _NAMED = 6  # methods, groups or separations that a sentence names at most
+_SMALL = 0.01  # of a loss; lesser differences are said as shares of it
 _HARDLY = 0.02  # of the devices; half of it, of the time, is not worth a word
 _BY_HOUR = "population.available_share.utc."
 _FEW = 20  # clients that are said one by one, or from least to most
@@ -251,9 +252,10 @@ def losses(run: Run) -> Sentence | None:
     for each in ends:
         ways.setdefault((each.judged, each.apart > 0), []).append(each)
     alike = len({judged for judged, _ in ways}) == 1
+    small = all(abs(each.apart) < _SMALL * every[other] for each in ends)
     for (judged, above), some in ways.items():
         says = ", significantly" if judged == "significant" else "" if alike else f" ({judged})"
-        clauses.append(f"{_end(some)} {'above' if above else 'below'} {beside}{says}")
+        clauses.append(f"{_end(some, every[other] if small else None)} {'above' if above else 'below'} {beside}{says}")
         beside = "it"
     end = f"; {judged}" if alike and judged != "significant" else ""
     text = f"{capitalized('; '.join(clauses))}{end}."
@@ -300,9 +302,11 @@ def _kind(choice: OptimizerChoice) -> str:
     return f" ({', '.join([choice.kind, *options])})" if choice.label != choice.kind else ""
 
 
-def _end(some: Sequence[Ending]) -> str:
-    """Say how far from another the losses of some optimizers end, which are in order."""
-    apart = [number(abs(each.apart), 3) for each in some]
+def _end(some: Sequence[Ending], other: float | None) -> str:
+    """Say how far from another loss those of some optimizers end, in order; as shares of it, if it is given."""
+    far = [abs(each.apart) for each in some]
+    shares = [f"{number(100 * each / other, 2)}\N{NARROW NO-BREAK SPACE}%" for each in far] if other else []
+    apart = shares or [number(each, 3) for each in far]
     if len(some) < 3:
         ways = [f"“{each.name}” {'ends ' * (each is some[0])}{by}" for each, by in zip(some, apart, strict=True)]
         return listing(ways)

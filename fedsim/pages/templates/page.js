@@ -2,11 +2,8 @@
    Without it all is there to read: the values of a chart stand in the table below it. */
 
 const SVG = document.querySelector('svg')?.namespaceURI;
-const add = (parent, tag, text) => {
-  const made = parent.appendChild(document.createElement(tag));
-  made.textContent = text;
-  return made;
-};
+const set = (element, values) => Object.entries(values).forEach(([name, value]) => element.setAttribute(name, value));
+const add = (parent, tag, textContent, more) => parent.appendChild(Object.assign(document.createElement(tag), { textContent, ...more }));
 const cells = (row) => [...row.children].map((cell) => cell.textContent.trim());
 const rowsOf = (table) => [...table.tBodies[0].rows];
 
@@ -30,14 +27,11 @@ for (const head of document.querySelectorAll('.sortable th')) {
 
 /* Charts: the values at the row of the data that is nearest to the pointer, or that the arrow keys choose. */
 for (const svg of document.querySelectorAll('svg[data-places]')) {
-  const figure = svg.closest('figure'), table = figure.querySelector('table'), tip = add(figure, 'div', '');
+  const figure = svg.closest('figure'), table = figure.querySelector('table');
   const [along, ...places] = svg.dataset.places.split(' ').map((each, index) => (index ? parseFloat(each) : each));
   const across = along === 'x' ? 'y' : 'x', size = svg.viewBox.baseVal, line = document.createElementNS(SVG, 'line');
+  const tip = add(figure, 'div', '', { className: 'tip', hidden: true, role: 'status' });
   let shown = -1;
-  tip.className = 'tip';
-  tip.hidden = true;
-  tip.setAttribute('role', 'status');
-  line.setAttribute('class', 'guide');
   const show = (row) => {
     shown = row;
     tip.hidden = row < 0;
@@ -50,10 +44,8 @@ for (const svg of document.querySelectorAll('svg[data-places]')) {
       add(pair, 'dd', values[column]);
     });
     tip.replaceChildren(list);
-    for (const end of [1, 2]) {
-      line.setAttribute(along + end, places[row]);
-      line.setAttribute(across + end, end === 1 ? 0 : along === 'x' ? size.height : size.width);
-    }
+    const long = along === 'x' ? size.height : size.width;
+    set(line, { class: 'guide', [`${along}1`]: places[row], [`${along}2`]: places[row], [`${across}1`]: 0, [`${across}2`]: long });
     svg.append(line);
     const box = svg.getBoundingClientRect(), outer = figure.getBoundingClientRect();
     const at = (places[row] / (along === 'x' ? size.width : size.height)) * (along === 'x' ? box.width : box.height);
@@ -83,10 +75,9 @@ for (const svg of document.querySelectorAll('svg[data-places]')) {
   };
 }
 
-/* Files of a chart: its data, and its picture as the page shows it. */
+/* Files of a chart: its data, as a spreadsheet reads them, in which no text is a formula, and its picture as shown. */
 const PAINT = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linecap', 'opacity', 'fill-opacity',
   'stroke-opacity', 'font-size', 'font-weight', 'font-family', 'text-anchor'];
-/* As a spreadsheet reads it; what it would take for a formula is text. */
 const plain = (cell) => {
   const number = cell.replace('\u2212', '-').replace(/(\d),(?=\d{3})/g, '$1').replaceAll('\u202f', ' ');
   const safe = /^[=+@\t]|^-(?![\d.])/.test(number) ? `'${number}` : number;
@@ -102,35 +93,29 @@ const picture = (svg) => {
     each.removeAttribute('data-s');
   });
   copy.querySelector('.guide')?.remove();
-  copy.setAttribute('width', 3 * box.width);
-  copy.setAttribute('height', 3 * box.height);
-  paper.setAttribute('width', '100%');
-  paper.setAttribute('height', '100%');
-  paper.setAttribute('fill', getComputedStyle(svg.closest('figure')).backgroundColor);
+  set(copy, { width: 3 * box.width, height: 3 * box.height });
+  set(paper, { width: '100%', height: '100%', fill: getComputedStyle(svg.closest('figure')).backgroundColor });
   copy.prepend(paper);
   return new XMLSerializer().serializeToString(copy);
 };
 const bitmap = async (svg) => {
-  const image = new Image(), canvas = document.createElement('canvas');
+  const image = new Image();
   image.src = `data:image/svg+xml,${encodeURIComponent(picture(svg))}`;
   await image.decode();
-  canvas.width = image.width;
-  canvas.height = image.height;
+  const canvas = Object.assign(document.createElement('canvas'), { width: image.width, height: image.height });
   canvas.getContext('2d').drawImage(image, 0, 0);
   return new Promise((done) => { canvas.toBlob(done, 'image/png'); });
 };
 const save = (blob, name) => {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
+  const link = Object.assign(document.createElement('a'), { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 };
 for (const figure of document.querySelectorAll('figure.card')) {
-  const svg = figure.querySelector('svg'), table = figure.querySelector('table'), files = add(figure, 'p', '');
+  const svg = figure.querySelector('svg'), table = figure.querySelector('table');
   const ways = { SVG: () => new Blob([picture(svg)], { type: 'image/svg+xml' }), PNG: () => bitmap(svg) };
   if (table) ways.CSV = () => new Blob([csv(table)], { type: 'text/csv' });
-  files.className = 'files';
+  const files = add(figure, 'p', '', { className: 'files' });
   for (const [form, make] of Object.entries(ways)) {
     const button = add(files, 'button', form);
     button.setAttribute('aria-label', `${form} of \u201c${figure.querySelector('h3').textContent}\u201d`);
@@ -142,8 +127,7 @@ for (const figure of document.querySelectorAll('figure.card')) {
 const hint = (scroll) => {
   const { right } = scroll.getBoundingClientRect(), heads = [...scroll.querySelectorAll('th')];
   const cut = scroll.scrollWidth > scroll.clientWidth + 1 ? heads.filter((head) => head.getBoundingClientRect().right > right + 2).length : 0;
-  if (cut) scroll.dataset.more = `${cut} more column${cut === 1 ? '' : 's'} \u2192`;
-  else delete scroll.dataset.more;
+  scroll.dataset.more = cut ? `${cut} more column${cut === 1 ? '' : 's'} \u2192` : '';
 };
 
 /* Cards of a grid: each below the shortest column; the last ones before what is wide, or the end, in the order that leaves
@@ -185,10 +169,10 @@ const pack = (grid) => {
   const fits = (card) => [...card.querySelectorAll(':scope > .scroll')].every((each) => each.scrollWidth <= each.clientWidth + 1);
   const ways = [columns - 1, 1].flatMap((words) => [columns, columns - 1].flatMap((tables) => {
     const all = cards.map((card, index) => ({ card, span: /-1/.test(asked[index]) ? tables : /span/.test(asked[index]) ? words : 1 }));
-    const set = () => all.forEach(({ card, span }) => { card.style.gridColumn = `span ${span}`; });
-    set();
+    const spread = () => all.forEach(({ card, span }) => { card.style.gridColumn = `span ${span}`; });
+    spread();
     for (const each of all) if (!fits(each.card)) each.span = Math.min(columns, each.span + 1);
-    set();
+    spread();
     for (const each of all) each.height = Math.ceil(each.card.offsetHeight);
     const wide = all.findIndex(({ span, card }) => span > 1 && !card.matches('.words')), upto = wide < 0 ? all.length : wide;
     const from = Math.max(Math.min(2, upto), upto - 4, 1 + all.slice(0, upto).findLastIndex(({ span }) => span > 1));
@@ -201,7 +185,6 @@ const pack = (grid) => {
 };
 const tables = document.querySelectorAll('.card > .scroll'), grids = document.querySelectorAll('.grid');
 const packAll = () => {
-  for (const each of tables) delete each.dataset.more;
   grids.forEach(pack);
   tables.forEach(hint);
   grids.forEach(pack);
