@@ -63,7 +63,7 @@ def seconds(executor: Executor, workers: int, runs: int, rounds: int, job: Calla
         file.write_text(SCENARIO.format(rounds=rounds, seeds=runs))
         began = time.perf_counter()
         backend = Backend("bench", lambda: Kept(executor), lambda _: workers)
-        run_sweep(plan_sweep(Scenario.load(file)), Path(folder) / "sweep", backend, job=job)
+        run_sweep(plan_sweep(Scenario.load(file)), Path(folder) / "sweep", backend, do=job)
         return time.perf_counter() - began
 
 

@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from fedsim.common.formatting import capitalized, count, listing, minus, percent
 from fedsim.measure.metrics import describe
 from fedsim.pages.answer import TRUST, WHAT, Answer, Check, Grade, Section, Sentence
+from fedsim.pages.charts import Chart
+from fedsim.pages.charts.plot import Rows, row_plot
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import Table
 from fedsim.run.backtest import CHECK_INS, RUNS, Figure
@@ -54,8 +58,28 @@ def backtest_answer(name: str, setup: str, judged: Sequence[Figure], command: st
             *(Sentence(f"Why figures may be off: {why}.", WHAT) for why in changes),
             *(Sentence(each, TRUST) for each in (use, about)),
         ],
-        sections=(Section("figures", "Log and scenario", (), [table]),),
+        sections=(Section("figures", "Log and scenario", [_chart(judged)], [table]),),
+        figures=("backtest",),
     )
+
+
+def _chart(judged: Sequence[Figure]) -> Chart | None:
+    """Draw how far each figure of the log is from what is expected, in halves of its interval; None without any."""
+    some = [each for each in judged if each.high > each.low]
+    if not some:
+        return None
+    log, expected, low, high = (
+        np.array([getattr(each, name) for each in some]) for name in ("log", "expected", "low", "high")
+    )
+    half = np.where(log < expected, expected - low, high - expected)
+    away = np.divide(log - expected, half, out=np.zeros(len(some)), where=half > 0)
+    off = np.array([not each.within for each in some])
+    legend, band = ("off", "within"), "where runs of the scenario lie"
+    unit = "from expected, in halves of the interval"
+    data = Rows(
+        [written(each)[0] for each in some], away, None, off, legend, unit, 0.0, chance=np.ones(len(some)), band=band
+    )
+    return row_plot(data, "backtest", "The log beside the scenario")
 
 
 def written(figure: Figure) -> tuple[str, ...]:

@@ -127,12 +127,15 @@ def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sent
     }
     looks = dict(zip(looks, tested_together([*looks.values()]), strict=True))
     (far, paces), names = (trials.samples(metric)[:, 0] for metric in (of_far, UPDATES)), list(run.scenario.jobs)
-    of_bias, moved, made, changed = wording_of(of_far), list[str](), list[str](), list[bool]()
+    of_bias, moved, tied, made = wording_of(of_far), list[str](), list[str](), list[str]()
+    stands = list[Standing | None]()
     for row, name in enumerate(names):
         look, beside = looks.get((of_far, row)), ""
         if look is not None and np.isfinite(look.difference[row]):
-            changed.append(look.standing(row) is Standing.DIFFERS)
+            stands.append(look.standing(row))
             moved.append(f"“{name}” {of_bias.contrast(look, row)}")
+            by = of_bias.difference(float(look.difference[row]), float(look.tested_half[row]))
+            tied.append(f"“{name}” {by}")
             less = 1 - paces[row] / paces[alone[row]]
             more = f"{percent(abs(less))} {'fewer' if less > 0 else 'more'} than" if less else "as many as"
             beside = f", {more} alone"
@@ -141,9 +144,10 @@ def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sent
         pace = f"makes {number(paces[row], 3)} updates per day{beside}" if paces[row] > 0 else "has no report"
         made.append(f"“{name}” {pace}")
     if moved:
-        way = "Sharing the fleet changes" if any(changed) else "Sharing the fleet does not significantly change"
-        way = f"{way} how far reports are" if changed else "Reports are"
-        yield Sentence(f"{way}{of_bias.from_uniform} (TV): {'; '.join(moved)}.", BIAS, (of_far,))
+        way = "changes" if Standing.DIFFERS in stands else "does not significantly change"
+        way = f"Sharing the fleet {way} how far reports are" if stands else "Reports are"
+        shown = tied if {*stands} == {Standing.TIED} else moved
+        yield Sentence(f"{way}{of_bias.from_uniform} (TV): {'; '.join(shown)}.", BIAS, (of_far,))
     yield Sentence(f"{'; '.join(made)}.", COST if moved else BIAS, (UPDATES,))
     for metric in losses_of(trials):
         by_job = zip(trials.settings["name"], trials.samples(metric)[:, 0].tolist(), strict=True)

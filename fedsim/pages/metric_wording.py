@@ -88,7 +88,7 @@ class MetricWording:
     @property
     def from_uniform(self) -> str:
         """What is written behind a distance of participation from uniform; "" of others."""
-        noise = " without noise" if self.metric.endswith(without_noise("")) else ""
+        noise = ", noise removed" if self.metric.endswith(without_noise("")) else ""
         return f" from uniform{noise}" if self.metric.removesuffix(without_noise("")) in _EVEN else ""
 
     def extreme(self, contrast: Contrasts) -> str:

@@ -29,7 +29,7 @@ from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.own_charts import own_charts
 from fedsim.pages.provenance import run_provenance
 from fedsim.pages.tables import Table
-from fedsim.pages.words import headline, sentences
+from fedsim.pages.words import FORGOTTEN, forgotten, headline, sentences
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.epsilon import epsilon_of_rho
 from fedsim.run.run import Run
@@ -102,8 +102,10 @@ def setup_of(run: Run) -> list[str]:
     if server.deadline is not None:
         parts.append(f"deadline {duration(server.deadline)}")
     if (privacy := run.scenario.privacy) is not None:
-        none = "" if privacy.training == "noise" else " (not in training)"
-        parts.append(f"{privacy.mechanism.kind} noise{none if run.scenario.learning else ''}")
+        none = "" if privacy.training == "noise" or run.scenario.learning is None else " (not in training)"
+        epsilon = run.known.get("privacy.epsilon")
+        promised = "" if epsilon is None else f" for epsilon = {number(epsilon)} at delta = {privacy.delta:g}"
+        parts.append(f"{privacy.mechanism.kind} noise{none}{promised}")
     if run.scenario.log is not None:
         rounds = [] if "rounds" in run.scenario.log.unknown else [count(len(run.rounds), run.noun)]
         return [*parts, *rounds, duration(run.simulated_s), "a log of production"]
@@ -140,6 +142,9 @@ def picture_of(run: Run) -> str:
 
 def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     """Return the key figures, the most important first."""
+    if not run.scenario.headline and run.scenario.learning is None:
+        for way, r in [*forgotten(run)][:_STUDIED]:
+            yield Tile(way, f"to within {percent(FORGOTTEN)} of the long-run shares", equation("R", r))
     if bias.seen not in {*NOBODY, Seen.ONCE}:
         ends = bias.of(bias.trend or "") if not bias.whole else ()
         if len(ends) == 2:
@@ -175,9 +180,11 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
         wasted = run.known.get("sessions.wasted_share")
         detail = "" if wasted is None else f"{percent(wasted)} of it wasted"
         facts = ("sessions.device_hours", "sessions.wasted_share")
-        yield Tile(f"{number(hours, 3)}\N{NARROW NO-BREAK SPACE}h", "of device time", detail, facts)
+        took = duration(3600 * hours) if hours < 1 else f"{number(hours, 3)}\N{NARROW NO-BREAK SPACE}h"
+        yield Tile(took, "of device time", detail, facts)
 
 
+_STUDIED = 3  # separations of a study that have a tile
 _PAID = {"bytes_down": " down", "bytes_up": " up", "energy": "", "carbon": " CO2"}
 
 

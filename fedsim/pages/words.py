@@ -32,6 +32,7 @@ from fedsim.scenario.learning import OptimizerChoice
 
 FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
 _NAMED = 6  # methods, groups or separations that a sentence names at most
+_GAP = 0.1  # of a loss, by which it differs between groups: worth a word
 _SMALL = 0.01  # of a loss; lesser differences are said as shares of it
 _HARDLY = 0.02  # of the devices; half of it, of the time, is not worth a word
 _BY_HOUR = "population.available_share.utc."
@@ -99,7 +100,7 @@ def how_often_each(run: Run, bias: Bias) -> Sentence:
     tested = {Seen.BIAS: "; the differences are significant", Seen.NONE: "; the differences are not significant"}
     text = f"Each of the {len(counts)} devices reported {number(mean, 3)} times on average in {took} ({ends})"
     text += f", {number(mean / days, 3)} times a day" * (days >= 1)
-    text += f" or {number(30 * mean / days, 3)} in 30 days" * (days >= 1 and _by_rounds(run))
+    text += f" or about {number(30 * mean / days, 2)} in 30 days" * (days >= 1 and _by_rounds(run))
     return Sentence(f"{text}{tested.get(bias.seen, '')}.", BIAS, ("clients", "bias"))
 
 
@@ -142,7 +143,8 @@ def among_those_seen(run: Run) -> Sentence | None:
         return None
     half, fair = float(counts[: len(counts) // 2].sum() / counts.sum()), fair_half(int(counts.sum()), len(counts))
     text = f"Of the {count(len(counts), 'client')} in the log, the half that reported least gave {percent(half)} of "
-    text += f"the reports ({percent(fair)} by equal chances), and the busiest client gave {count(int(counts[-1]))}."
+    text += f"the reports ({percent(fair)} by equal chances), and the busiest client gave {count(int(counts[-1]))} "
+    text += f"({number(float(counts.mean()), 3)} on average)."
     return Sentence(text, BIAS, ("clients",))
 
 
@@ -331,14 +333,37 @@ def swing(run: Run) -> Sentence | None:
     return Sentence(text, MODEL, ("learning",))
 
 
+def by_group_of_data(run: Run) -> Sentence | None:
+    """Say on which groups' data mean models do worst and best: that with the widest gap, and that with the least."""
+    twins = references(optimizers(run))
+    groups = {name: f"loss_of_group_{name}" for name in run.clients["group"].unique(maintain_order=True)}
+    every = {name: optimizer_figures(run, figure) for name, figure in groups.items()}
+    names = [name for name in optimizers(run) if name not in twins and all(name in each for each in every.values())]
+    if len(groups) < 2 or not names:
+        return None
+    gaps = {name: float(np.ptp([each[name] for each in every.values()])) for name in names}
+    widest, least = max(names, key=gaps.__getitem__), min(names, key=gaps.__getitem__)
+    worst, best = (by(groups, key=lambda group: every[group][widest]) for by in (max, min))
+    if gaps[widest] < _GAP * abs(every[best][widest]):
+        return None
+    text = f"The mean model of “{widest}” has a loss of {number(every[worst][widest], 3)} on the data of “{worst}” and "
+    text += f"{number(every[best][widest], 3)} on those of “{best}”"
+    if gaps[least] < gaps[widest] / 2:
+        text += f"; that of “{least}” has {number(every[worst][least], 3)} and {number(every[best][least], 3)}"
+    keys = [f"learning.{name}.{groups[group]}" for name in dict.fromkeys((widest, least)) for group in (worst, best)]
+    return Sentence(f"{text}.", MODEL, tuple(keys))
+
+
 def noise_cost(run: Run) -> Sentence | None:
     """Say what the noise of privacy adds to the loss of each optimizer, where the parts of losses are known."""
     every, above = (optimizer_figures(run, figure) for figure in ("privacy_noise_loss", "above_optimum"))
     if "privacy.epsilon" not in run.known or not every or len(every) > _NAMED:
         return None
-    (first, noise), *others = every.items()
-    ways = [f"{number(noise, 2)} of the {number(above[first], 2)} by which “{first}” ends above the optimum"]
-    ways += [f"{number(each, 2)} of the {number(above[name], 2)} of “{name}”" for name, each in others]
+    ways, of = list[str](), "what “{}” loses to the optimum"
+    for name, noise in every.items():
+        share = percent(noise / above[name])
+        ways.append(f"{share} of {of.format(name)} ({number(noise, 2)} of {number(above[name], 2)})")
+        of = "that of “{}”"
     text = f"The noise for epsilon = {number(run.known['privacy.epsilon'])} makes {listing(ways)}."
     keys = [f"learning.{name}.{figure}" for name in every for figure in ("privacy_noise_loss", "above_optimum")]
     return Sentence(text, MODEL, ("privacy.epsilon", *keys))
@@ -361,8 +386,9 @@ def against_methods(run: Run, key: str) -> Sentence | None:
         named = [f"“{each}” ({wording.write(every[each])})" for each in some[:_NAMED]]
         ways += [f"{way} that of {listing(named)}"] if some else []
     facts = tuple(f"learning.{each}.{figure}" for each in (name, *every))
-    verdict = f"“{best[0]}” is best by this figure: the" if len(best) == 1 else "The"
-    return Sentence(f"{verdict} {wording.words} is {wording.write(value)}, {' and '.join(ways)}.", MODEL, facts)
+    verdict = f"“{name}” is best in this run: the" if best == [name] else "In this run the"
+    last = ", the best" * (len(best) == 1 and best != [name])
+    return Sentence(f"{verdict} {wording.words} is {wording.write(value)}, {' and '.join(ways)}{last}.", MODEL, facts)
 
 
 def cost_parts(run: Run) -> dict[str, float]:
@@ -425,29 +451,38 @@ def wasted(run: Run) -> Sentence | None:
         return None
     ends = {f"sessions.{name}_share": each.words for name, each in SESSION_OUTCOMES.items() if name != "reported"}
     ends = {key: words for key, words in ends.items() if run.known.get(key, 0.0) >= _HARDLY / 2}
-    ways = [f"in {percent(run.known[key])}{' of all sessions' * (key == next(iter(ends)))} {ends[key]}" for key in ends]
+    ways = [f"in {percent(run.known[key])} {ends[key]}" for key in ends]
     server = run.scenario.server
     if "sessions.aborted_share" in ends and server.selects_once and server.wanted > server.cohort:
         ways[[*ends].index("sessions.aborted_share")] += " (rounds select more clients than they take reports of)"
-    text = f"{percent(share)} of the device time was wasted{f': {listing(ways)}' if ways else ''}."
+    text = f"{percent(share)} of the device time was wasted."
+    text += f" Of the sessions, {listing(ways)}." if ways else ""
     return Sentence(text, COST, ("sessions.wasted_share", *ends))
 
 
-def long_run(run: Run) -> Sentence | None:
-    """Say after how many rounds participation stays that of the long run, for the separations of a study."""
+def forgotten(run: Run) -> Iterator[tuple[str, int]]:
+    """Yield after how many rounds participation stays that of the long run, for each separation of a study."""
     if run.convergence is None or run.scenario.theory.convergence is None:
-        return None
-    ways = dict[str, list[str]]()
+        return
     for (r,), study in run.convergence.sort("separation", "round").group_by("separation", maintain_order=True):
         far = study.filter(study["tv"] >= FORGOTTEN)["round"]  # distances may rise again
         after, followed = int(far[-1]) + 1 if len(far) else 0, int(study["round"][-1]) + 1
         sure = study.filter(study["tv"] - study["noise_floor"].fill_null(0.0) >= FORGOTTEN)["round"]
-        way = f"after {count(after + 1, 'round')}"
+        way = count(after + 1, "round")
         if after == followed:
             least = int(sure[-1]) + 1 if len(sure) else 0
-            way = f"after more than {count(least, 'round')}" if least else "at a time"
+            way = f"more than {count(least, 'round')}" if least else "some rounds"
             way += " (sampling noise hides when)" * (least < followed)
-        ways.setdefault(way, []).append(equation("R", r))
+        yield way, int(r)
+
+
+def long_run(run: Run) -> Sentence | None:
+    """Say after how many rounds participation stays that of the long run, for the separations of a study."""
+    ways = dict[str, list[str]]()
+    for way, r in forgotten(run):
+        ways.setdefault(f"after {way}", []).append(equation("R", r))
+    if not ways:
+        return None
     shown = [f"{way} at {listing(some)}" for way, some in ways.items()]
     shown = shown if len(shown) <= _NAMED else [shown[0], shown[-1]]
     text = f"Participation comes within {percent(FORGOTTEN)} (TV) of its long-run shares {listing(shown)}."
@@ -466,8 +501,7 @@ def measured(run: Run, key: str) -> Sentence | None:
     """Say any fact by its key: with the words of its own where it has some, or else as its value with its interval."""
     bias, wording, fact = bias_of(run), wording_of(key), run.fact(key)
     if (match := next((part for part in bias.parts if part.key == key), None)) is not None:
-        first, more = share(match), None if match.significant else strongest(bias)
-        return first if more is None else Sentence(f"{first.text} {more.text}", BIAS, (*first.facts, *more.facts))
+        return share(match)
     if key in {key_of(run, "l1_uniform"), key_of(run, "tv_uniform")}:
         return who_takes_part(run, bias)
     if key in map(_loss, optimizers(run)):
@@ -516,7 +550,7 @@ def sentences(run: Run) -> Iterator[Sentence]:
     by_question: dict[str, list[Sentence | None]] = {
         WHAT: [staleness(run), how_often(run), of_study(run)],
         BIAS: [trend(bias), *map(contrast, widest), how_even(run, bias), groups, long_run(run)],
-        MODEL: [losses(run), *debiasing(run), swing(run), noise_cost(run)],
+        MODEL: [losses(run), *debiasing(run), by_group_of_data(run), swing(run), noise_cost(run)],
         COST: [costs(run), waiting(run), wasted(run)],
     }
     if one_round(run):

@@ -179,7 +179,8 @@ def test_a_histogram_has_what_is_beyond_it_in_its_last_bar(run: Run) -> None:
     assert 60 < x[-1] < 120  # seconds
     np.testing.assert_allclose([share.sum(), share[-1]], [1, 0.01])
     assert isinstance(chart, Chart)
-    assert chart.notes == ("The last bar has all that is longer.",)
+    assert chart.table is not None
+    assert chart.table.header[0] == "Duration (s; the last bar: longer)"
 
 
 def test_waiting_is_left_out_when_no_round_waited(run: Run) -> None:

@@ -108,9 +108,9 @@ def test_one_distance_is_compared_without_noise_where_both_runs_have_it() -> Non
     """They were compared with noise too, 29.9 against 23.0 %, and nothing said which to use."""
     text = said(comparison_answer(comparison({L1: (0.598, 0.46), f"{L1}_corrected": (0.556, 0.372)}, seeds=3)))
     sides = "27.8 % at cohort = 5 (A) and 18.6 % at cohort = 6 (B)"
-    assert text[0].startswith("Cohort = 6 (B) has the most even participation (18.6 % from uniform without noise)")
+    assert text[0].startswith("Cohort = 6 (B) has the most even participation (18.6 % from uniform, noise removed)")
     distances = [each for each in text if " (A) and " in each and "(TV)" in each]
-    assert distances == [f"Distance of participation from uniform without noise (TV): {sides}."]
+    assert distances == [f"Noise-free distance of participation from uniform (TV): {sides}."]
     one = said(comparison_answer(comparison({L1: (0.598, 0.46), f"{L1}_corrected": (0.556, math.nan)}, seeds=3)))
     assert one[0].startswith("Cohort = 6 (B) has the most even participation (23.0 % from uniform)")
 

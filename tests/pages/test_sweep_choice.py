@@ -109,7 +109,7 @@ def test_runs_of_unequal_length_are_compared_without_noise_and_cost_sessions(tmp
 
     sweep = write_points(tmp_path / "s", [{"stop.rounds": k} for k in (200, 1600)], measure)
     title, text = said(Trials.read(sweep))
-    assert title.startswith("200 rounds are enough: up to 1,600 the distance of participation from uniform without ")
+    assert title.startswith("200 rounds are enough: up to 1,600 the noise-free distance of participation from uniform ")
     assert title.endswith(" points at most, which is not significant.")
     assert "Rounds = 200: 576 updates per day, for 800 sessions." in text
     assert "Chance is a large part" not in text
@@ -124,7 +124,7 @@ def test_a_run_too_short_to_tell_its_noise_does_not_bring_it_back(tmp_path: Path
         return {L1: (0.4, 0.214, 0.148)[index], UPDATES: 576.0} | corrected
 
     title, _ = said(Trials.read(write_points(tmp_path / "s", [{"stop.rounds": k} for k in (20, 200, 1600)], measure)))
-    assert title.startswith("200 rounds are enough: up to 1,600 the distance of participation from uniform without ")
+    assert title.startswith("200 rounds are enough: up to 1,600 the noise-free distance of participation from uniform ")
 
 
 @pytest.mark.parametrize(

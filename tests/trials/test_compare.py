@@ -109,7 +109,7 @@ def test_the_console_says_what_it_does_and_what_is_missed(write: Write, tmp_path
         simulate(Scenario.load(path, overrides)).save(tmp_path / name)
     done = fedsim("compare", tmp_path / "a", tmp_path / "b")
     assert done.returncode == 0
-    assert "Distance of participation from uniform without noise (TV): " in done.stdout
+    assert "Noise-free distance of participation from uniform (TV): " in done.stdout
     headline = done.stdout.splitlines()[1]
     assert done.stdout.count(headline) == 1
     for side in "AB":

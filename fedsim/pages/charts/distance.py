@@ -41,12 +41,12 @@ def distance_chart(run: Run) -> Chart | None:
         at, far, half = np.array([[float(table["separation"][0])], [measured / 2], [error or np.nan]])
         margin = {"margin": half, "interval": "two standard errors"} if error else {}
         series.append(
-            Series("this run" if clean is None else "this run, without noise", at, far, look="dots", **margin)
+            Series("this run" if clean is None else "this run, noise removed", at, far, look="dots", **margin)
         )
     x, y = AxisLook("separation R (rounds)", "whole"), AxisLook("total variation distance from uniform", "percent")
     finding = ""
     if raw is not None and clean is not None and tv(raw) != tv(clean):
-        finding = f"Of the {tv(raw)} of this run, {tv(clean)} are left without noise."
+        finding = f"Of the {tv(raw)} of this run, {tv(clean)} are left with noise removed."
     return line_plot("distance", "Distance from uniform, by separation", series, x, y, notes=notes, finding=finding)
 
 

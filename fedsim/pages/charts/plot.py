@@ -264,6 +264,7 @@ class Rows:
     chosen: int | None = None  # the row that is marked
     theory: Floats | None = None  # a tick in each row
     chance: Floats | None = None  # half of the grey band around the reference in each row
+    band: str = "equal chances"  # what that band is of
     interval: str = "95\N{NARROW NO-BREAK SPACE}% intervals"  # what the lines are
 
 
@@ -277,7 +278,7 @@ def row_plot(data: Rows, name: str, title: str, notes: Sequence[str] = ()) -> Ch
     if data.theory is not None:
         columns["Theory"] = [*map(number, data.theory)]
     if data.chance is not None:
-        columns["Equal chances"] = [f"{number(data.reference)} ± {number(each, 2)}" for each in data.chance]
+        columns[capitalized(data.band)] = [f"{number(data.reference)} ± {number(each, 2)}" for each in data.chance]
     ways = [f"{name} {number(value, 3)}" for name, value in zip(data.names, data.value, strict=True)]
     marked = (data.margin, data.theory, data.chance, data.chosen)
     entries = (bool(data.filled.any()), bool((~data.filled).any()), *(each is not None for each in marked))
@@ -339,7 +340,7 @@ def _draw_rows(data: Rows, axes: Axes) -> None:
         most = max(right, float((data.reference + data.chance).max()))
         more = 0.04 * (most - least) * (axes.get_xscale() == "linear")
         axes.set_xlim(least - more * (least > 0), most + more)
-        entries.append((band[0], "equal chances"))
+        entries.append((band[0], data.band))
     size, apart = np.abs(data.value), float(np.ptp(data.value))
     decimals = 3 if apart < 0.05 else 2 if size.max() < 10 else 1
     for row, value in zip(rows, data.value, strict=True):

@@ -40,11 +40,11 @@ def duration_chart(run: Run) -> Chart | None:
         for (name, values), color in zip(kinds.items(), marks.SERIES, strict=False)
     ]
     notes = ["Waits for clients: from a round's opening until enough were eligible, where that took time."]
-    notes = [*notes[: len(series) - 1], *(["The last bar has all that is longer."] if edges[-1] < longest else [])]
+    notes, more = notes[: len(series) - 1], "; the last bar: longer" if edges[-1] < longest else ""
     finding = f"Half took at most {duration(middle)}, and 95\N{NARROW NO-BREAK SPACE}% at most {duration(top)}"
     if share := run.known.get("rounds.waiting_share"):
         finding += f"; {percent(share)} of the time, a round waits for clients"
-    look = AxisLook(f"duration ({unit})"), AxisLook(f"share of the {noun}s", "percent")
+    look = AxisLook(f"duration ({unit}{more})"), AxisLook(f"share of the {noun}s", "percent")
     if series[0].y.max() > _ALONE:  # nearly all in one bar
         return None
     chart = line_plot("durations", f"How long {noun}s took", series, *look, notes=notes, finding=f"{finding}.")

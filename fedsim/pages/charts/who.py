@@ -184,4 +184,4 @@ def reached_chart(run: Run) -> Chart | None:
         finding += f", half of all clients within {duration(half)}"
     look = AxisLook(f"simulated time ({unit})"), AxisLook("clients that have taken part", "percent")
     chart = line_plot("reached", "How many clients were reached", series, *look, finding=f"{finding}.")
-    return replace(chart, aside=run.scenario.learning is not None)
+    return replace(chart, aside=run.scenario.learning is not None or float(share[0]) == 1)
