@@ -43,7 +43,7 @@ SESSION_OUTCOMES: Final = {
         "the report came after the deadline", "that reported after the deadline", "late", counted=True
     ),
     "aborted": SessionOutcome(
-        "the round had closed, or the run was over", "that the server ended because the round had closed", "cut"
+        "the round or the run had ended", "that the server ended because the round had closed", "cut"
     ),
     "stale": SessionOutcome(
         "the report was too many versions late",

@@ -17,6 +17,7 @@ from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
 from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, one_round
 from fedsim.pages.methods import (
     Ending,
+    compared_with,
     daily_swing,
     debiased_pairs,
     endings,
@@ -129,7 +130,7 @@ def how_even(run: Run, bias: Bias) -> Sentence | None:
         judged = f"more even than {chance}"
     else:
         judged = f"{'' if bias.whole else 'not '}significantly more than {chance}"
-    share = "so large a share of the reports would have to come from other clients for all to give equally many"
+    share = "that share of the reports would have to come from other clients"
     text = f"Participation is {percent(bias.measured)} from uniform (TV), {judged}"
     if bias.trend and not bias.whole:
         share = "too coarse a measure to show the trend over tenths"
@@ -278,20 +279,23 @@ def debiasing(run: Run) -> Iterator[Sentence]:
     findings, far = dict[str, list[Sentence]](), optimizer_figures(run, "bias")
     learning = run.scenario.learning
     kinds = {} if learning is None else {each.label: _kind(each) for each in learning.optimizers}
+    lowest = (compared_with(run) or ("",))[0]
     for name, plain in [] if same_training(run) else [*debiased_pairs(run).items()][:_NAMED]:
         (end,) = endings_beside(run, plain, [name])
         tested = end.look is not None and end.look.significant
         finding = "Debiasing has not lowered the loss" if end.apart > 0 else "Whether debiasing helps is not clear"
         finding = f"Debiasing {'hurts' if end.apart > 0 else 'helps'} here" if tested else finding
-        side = "above" if end.apart > 0 else "below"
-        text = f"“{name}”{kinds[name]} ends {number(abs(end.apart), 3)} {side} “{plain}” ({end.judged})"
-        keys = tuple(map(_loss, (name, plain)))
+        keys, which, text = tuple(map(_loss, (name, plain))), f"“{name}”{kinds[name]}", ""
+        contrary = {name, plain} <= {*far} and (far[name] < far[plain]) != (end.apart < 0)
         if {name, plain} <= {*far} and far[name] != far[plain]:
-            nearer = far[name] < far[plain]
-            text += f", {'and' if nearer == (end.apart < 0) else 'although'} its mean model over the last half is "
-            text += f"{'nearer' if nearer else 'further from'} the optimum ({number(far[name])} away, not "
-            text += f"{number(far[plain])})"
+            nearer = "nearer" if far[name] < far[plain] else "further from"
+            text = f"of {which} is {nearer} the optimum than that of “{plain}” ({number(far[name])} away, not "
+            text = f"the mean model over the last half {text}{number(far[plain])})"
             keys += tuple(f"learning.{each}.bias" for each in (name, plain))
+        if plain != lowest or contrary or not text:  # else the sentence about losses has said it
+            by = f"{which} ends {number(abs(end.apart), 3)} {'above' if end.apart > 0 else 'below'} “{plain}”"
+            text = f", {'although' if contrary else 'and'} {text}" * bool(text)
+            text = f"{by} ({end.judged}){text}"
         findings.setdefault(finding, []).append(Sentence(text, MODEL, keys))
     for finding, ways in findings.items():
         facts = tuple(dict.fromkeys(key for each in ways for key in each.facts))

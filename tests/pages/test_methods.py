@@ -263,9 +263,19 @@ def test_too_few_evaluations_are_not_tested(run: Run) -> None:
 @pytest.mark.parametrize(
     ("loss", "far", "first", "last"),
     [
-        (4.6, (0.1, 0.3), "Debiasing helps here: ", "and its mean model over the last half is nearer the optimum ("),
-        (5.4, (0.3, 0.1), "Debiasing hurts here: ", "and its mean model over the last half is further from "),
-        (5.4, (0.1, 0.3), "Debiasing hurts here: ", "although its mean model over the last half is nearer "),
+        (4.6, (0.1, 0.3), "Debiasing helps here: “debiased_fedavg” ends ", "and the mean model over the last half of "),
+        (
+            5.4,
+            (0.3, 0.1),
+            "Debiasing hurts here: the mean model over the last half of ",
+            " is further from the optimum ",
+        ),
+        (
+            5.4,
+            (0.1, 0.3),
+            "Debiasing hurts here: “debiased_fedavg” ends ",
+            "although the mean model over the last half ",
+        ),
         (5.001, (), "Debiasing has not lowered the loss: ", "above “fedavg” (not significant)."),
         (4.99, (), "Whether debiasing helps is not clear: ", "below “fedavg” (not significant)."),
     ],
