@@ -59,27 +59,32 @@ def backtest_answer(name: str, setup: str, judged: Sequence[Figure], command: st
             *(Sentence(each, TRUST) for each in (use, about)),
         ],
         sections=(Section("figures", "Log and scenario", [_chart(judged)], [table]),),
-        figures=("backtest",),
+        figures=("hours",),
     )
 
 
 def _chart(judged: Sequence[Figure]) -> Chart | None:
-    """Draw how far each figure of the log is from what is expected, in halves of its interval; None without any."""
-    some = [each for each in judged if each.high > each.low]
-    if not some:
+    """Draw when sessions begin, the log beside where runs of the scenario lie; None where that is not compared."""
+    begins = _PARTS["when sessions begin"][0]
+    hours = [each for each in judged if each.name.startswith(begins)]
+    if not hours:
         return None
     log, expected, low, high = (
-        np.array([getattr(each, name) for each in some]) for name in ("log", "expected", "low", "high")
+        100 * np.array([getattr(each, name) for each in hours]) for name in ("log", "expected", "low", "high")
     )
-    half = np.where(log < expected, expected - low, high - expected)
-    away = np.divide(log - expected, half, out=np.zeros(len(some)), where=half > 0)
-    off = np.array([not each.within for each in some])
-    legend, band = ("off", "within"), "where runs of the scenario lie"
-    unit = "from expected, in halves of the interval"
+    within = np.array([each.within for each in hours])
     data = Rows(
-        [written(each)[0] for each in some], away, None, off, legend, unit, 0.0, chance=np.ones(len(some)), band=band
+        names=[each.name.removeprefix(begins) for each in hours],
+        value=expected,
+        margin=np.stack([expected - low, high - expected]),
+        filled=within,
+        legend=("expected", "expected, and the log is off"),
+        unit="share of the sessions (%)",
+        theory=log,
+        tick="log",
+        interval="where one more run of the scenario would lie",
     )
-    return row_plot(data, "backtest", "The log beside the scenario")
+    return row_plot(data, "hours", "When sessions begin")
 
 
 def written(figure: Figure) -> tuple[str, ...]:

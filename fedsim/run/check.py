@@ -52,7 +52,7 @@ CHECKED = {
     "even": "uneven participation",
     "seeds": "too few seeds",
     "promise": "no promise to users",
-    "backtest": "log not as expected",
+    "backtest": "scenario misses the log",
     "failed": "failed runs",
     "missing": "runs not done",
     "complete": "runs not complete",

@@ -263,8 +263,8 @@ class Rows:
     reference: float | None = None  # the dotted line
     chosen: int | None = None  # the row that is marked
     theory: Floats | None = None  # a tick in each row
+    tick: str = "theory"  # what it is
     chance: Floats | None = None  # half of the grey band around the reference in each row
-    band: str = "equal chances"  # what that band is of
     interval: str = "95\N{NARROW NO-BREAK SPACE}% intervals"  # what the lines are
 
 
@@ -276,9 +276,9 @@ def row_plot(data: Rows, name: str, title: str, notes: Sequence[str] = ()) -> Ch
         ends = zip(data.value - below, data.value + above, strict=True)
         columns["Interval"] = [f"{number(a, 3)} to {number(b, 3)}" if np.isfinite(a) else NO_VALUE for a, b in ends]
     if data.theory is not None:
-        columns["Theory"] = [*map(number, data.theory)]
+        columns[capitalized(data.tick)] = [*map(number, data.theory)]
     if data.chance is not None:
-        columns[capitalized(data.band)] = [f"{number(data.reference)} ± {number(each, 2)}" for each in data.chance]
+        columns["Equal chances"] = [f"{number(data.reference)} ± {number(each, 2)}" for each in data.chance]
     ways = [f"{name} {number(value, 3)}" for name, value in zip(data.names, data.value, strict=True)]
     marked = (data.margin, data.theory, data.chance, data.chosen)
     entries = (bool(data.filled.any()), bool((~data.filled).any()), *(each is not None for each in marked))
@@ -313,7 +313,7 @@ def _draw_rows(data: Rows, axes: Axes) -> None:
             entries += _dots(axes, data.value[some], rows[some], color, words, markerfacecolor=face)
     if data.theory is not None:
         tick: dict[str, Any] = {"marker": "|", "markersize": 9, "markeredgewidth": 1.8, "zorder": 5}
-        entries += _dots(axes, data.theory, rows, marks.SERIES[1], "theory", **tick)
+        entries += _dots(axes, data.theory, rows, marks.SERIES[1], data.tick, **tick)
     if data.chosen is not None:
         x, y, ring = data.value[[data.chosen]], rows[[data.chosen]], {**_LOOKS["ring"], "clip_on": False}
         entries += _dots(axes, x, y, marks.SERIES[1], "choice", **ring)
@@ -340,7 +340,7 @@ def _draw_rows(data: Rows, axes: Axes) -> None:
         most = max(right, float((data.reference + data.chance).max()))
         more = 0.04 * (most - least) * (axes.get_xscale() == "linear")
         axes.set_xlim(least - more * (least > 0), most + more)
-        entries.append((band[0], data.band))
+        entries.append((band[0], "equal chances"))
     size, apart = np.abs(data.value), float(np.ptp(data.value))
     decimals = 3 if apart < 0.05 else 2 if size.max() < 10 else 1
     for row, value in zip(rows, data.value, strict=True):
