@@ -236,6 +236,6 @@ def test_the_list_says_which_expectation_the_run_of_a_claim_missed() -> None:
     ]
     missed = Answer("sweep", "a", "A", verdict=verdict(entries))
     met = replace(missed, verdict=verdict(entries[1:]))
-    words = ". The one run of its page misses: pace of at least 40 updates per day"
+    words = ". Its one run here misses what its file expects: pace of at least 40 updates per day"
     assert pages.missed_in({"a": missed}, "a.html") == words
     assert pages.missed_in({"a": met}, "a.html") == pages.missed_in({}, "a.html") == ""

@@ -22,11 +22,11 @@ def command_of(
 
     By default it has its own verb. A sweep is no decision, nor a decision a sweep; a run of either has a folder of its
     own, or `out`, and so has what differs in more than seeds. Each key is set once. Of a comparison they are those of
-    both sides.
+    both sides, a line each.
     """
     if sides := cast("Sequence[Mapping[str, object]]", meta.get("sides")):
         both = [command_of(each, verb, settings, place) for each, place in zip(sides, "ab", strict=True)]
-        return "; ".join([*both, "fedsim compare a b"]) if all(both) else ""
+        return "\n".join([*both, "fedsim compare a b"]) if all(both) else ""
     with suppress(ValueError):  # what a shell cannot read
         words = split(str(meta.get("command") or ""))
         if words[:1] == ["fedsim"] and len(words) > 2 and (verb or words[1]) in _VERBS.get(words[1], ()):
@@ -72,7 +72,7 @@ def in_own_folders(checks: Sequence[Check]) -> tuple[Check, ...]:
     taken, apart = dict[str, str](), list[Check]()
     for check in checks:
         words = split(check.command)
-        at, number = words.index("--out") + 1 if "--out" in words and ";" not in check.command else 0, 2
+        at, number = words.index("--out") + 1 if "--out" in words and "\n" not in check.command else 0, 2
         while at and taken.setdefault(words[at], check.command) != check.command:
             words[at], number = f"{words[at].removesuffix(f'-{number}')}-{number + 1}", number + 1
         apart.append(replace(check, command=join(words)) if at else check)

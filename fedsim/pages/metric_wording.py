@@ -17,6 +17,8 @@ from fedsim.trials.decision import TAKEN, UPDATES, without_noise
 
 _DAILY = {UPDATES: "pace", TAKEN: "pace in reports", "rounds.per_day": "rounds per simulated day"}
 _SMALL, _MOST_DECIMALS = 0.1, 6
+_FLAG = "0 or 1"  # the unit of metrics whose label is what holds where they are 1
+_ABOVE, _BELOW = (".excess_loss", ".average_excess_loss", ".above_optimum"), " below it"
 _EVEN = {f"participation.{of}{kind}_uniform" for of in ("", "reported_", "pull_") for kind in ("l1", "tv")}
 
 
@@ -32,6 +34,11 @@ def tv(l1: float) -> str:
 
 def _decimals(decimals: int, value: float) -> str:
     return minus(f"{round(value, decimals) or 0.0:.{decimals}f}")
+
+
+def _above(write: Callable[[float], str], value: float) -> str:
+    """Write by how much a value lies above a level, or below it."""
+    return f"{write(-value)}{_BELOW}" if value < 0 else write(value)
 
 
 def _points(scale: float, share: float) -> str:
@@ -66,7 +73,8 @@ class MetricWording:
             return self.write(value)
         if down != up:
             return f"{self.write(value)} [seeds: {self.write(value - down)} to {self.write(value + up)}]"
-        return f"{self.write(value).removesuffix(self.unit)} ± {self.apart(up)}{self.unit}"
+        unit = _BELOW if self.is_above and value < 0 else self.unit
+        return f"{self.write(value).removesuffix(unit)} ± {self.apart(up)}{unit}"
 
     def cell(self, value: float, margin: Floats | float = np.nan) -> str:
         """Write a mean in a column under its `head`, and half of its interval, or its ends in brackets."""
@@ -79,11 +87,16 @@ class MetricWording:
         return self.difference(value, sure, sign=False).removesuffix(self.unit)
 
     def of_column(self, largest: float) -> Self:
-        """Return the wording of a column of small numbers, all to the same decimals."""
-        if self.write is not figure or not 0 < largest < _SMALL:
-            return self
+        """Return the wording of a column: values with their signs, and small ones all to the same decimals."""
+        if self.apart is not figure or not 0 < largest < _SMALL:
+            return replace(self, write=figure) if self.is_above else self
         write = partial(_decimals, min(2 - floor(log10(largest)), _MOST_DECIMALS))
         return replace(self, write=write, apart=write)
+
+    @property
+    def is_above(self) -> bool:
+        """Whether it says how far a loss lies above another, so that a value below 0 lies below that."""
+        return self.metric.endswith(_ABOVE)
 
     @property
     def from_uniform(self) -> str:
@@ -142,7 +155,8 @@ def wording_of(metric: str) -> MetricWording:
     if entry.unit in SCALED:
         write = partial(quantity, unit=entry.unit)
         return make(words, f"{words} ({entry.unit})", write, write)
-    return make(words, f"{words} ({entry.unit})" if entry.unit else words)
+    axis = f"{words} ({entry.unit})" if entry.unit and entry.unit != _FLAG else words
+    return make(words, axis, partial(_above, figure)) if metric.endswith(_ABOVE) else make(words, axis)
 
 
 def _daily(unit: str, value: float) -> str:
@@ -161,10 +175,13 @@ def read_condition(text: str) -> tuple[str, Callable[[float], str]]:
         return " ".join(text.split()), figure
     wording = wording_of(condition.metric)
     write = wording.write
-    if write is figure:
+    if wording.apart is figure:
         form = condition.values[0].form
         forms: dict[str, Callable[[float], str]] = {"percentage": percent, "duration": duration, "number": number}
-        write = forms[form]
+        write = partial(_above, forms[form]) if wording.is_above else forms[form]
+    entry, ends = split(condition.metric)[0], {end and end.value for end in (condition.low, condition.high)}
+    if entry is not None and entry.unit == _FLAG and ends in ({0.0}, {1.0}):
+        return f"{'not so: ' if ends == {0.0} else ''}{wording.words}", write
     return f"{wording.words} {_limits(condition, write)}", write
 
 

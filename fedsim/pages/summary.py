@@ -32,7 +32,7 @@ def markdown_summary(answer: Answer) -> str:
     shown = [*answer.sentences, *answer.remedies]
     items = list[str]()
     for about, same in groupby(shown, lambda each: each.about):
-        words = ((escape(each.text), code(each.command)) if each.command else (escape(each.text),) for each in same)
+        words = ((escape(each.text), *map(code, each.command.splitlines())) for each in same)
         text = " ".join(" ".join(each) for each in words)
         items.append(f"- *{escape(about)}:* {text}" if about else f"- {text}")
     parts.append("\n".join(items))

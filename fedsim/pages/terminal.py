@@ -21,5 +21,4 @@ def spoken(answer: Answer) -> Iterator[str]:
         yield f"{NEXT}:"
     for each in remedies:
         yield folded(f"  {each.text}")
-        if each.command:
-            yield f"    {each.command}"
+        yield from (f"    {line}" for line in each.command.splitlines())

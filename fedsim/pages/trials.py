@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.formatting import (
+    above_dust,
     capitalized,
     count,
     count_range,
@@ -29,7 +30,7 @@ from fedsim.pages.commands import command_of, in_own_folders
 from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.metric_wording import MetricWording, read_condition, tv, wording_of
 from fedsim.pages.provenance import sweep_provenance
-from fedsim.pages.trial_checks import NAMED, checks_of_trials, losses_of, unsettled
+from fedsim.pages.trial_checks import NAMED, checks_of_trials, losses_of, reports_and_chance, unsettled
 from fedsim.pages.trial_tables import FIGURE_WORDS, leaders, loss_parts, means, ranking_of, why_unfit
 from fedsim.run.check import agreeing
 from fedsim.scenario.server import SyncServer
@@ -50,16 +51,16 @@ from fedsim.trials.decision import (
     lengths_differ,
     open_settings,
     pace_metric,
-    stopped_early,
     without_noise,
     worth,
 )
-from fedsim.trials.optimizers import by_optimizer, footprint, metrics_of, ranked, twins
+from fedsim.trials.optimizers import MEMORY, by_optimizer, footprint, in_case, metrics_of, ranked, twins
 from fedsim.trials.trials import COARSE, COMPARED, COMPLETE, FACTS, FULL, SIDE, Trials
 
 _ROWS = 24  # settings in a picture at most
 _HOURS, _SESSIONS = "sessions.device_hours", "sessions.count"
 _PICTURE = "settings"
+_ROOM = {MEMORY[1]: "where devices keep nothing", MEMORY[2]: "where a few numbers are kept"}
 _FIGURES = (_PICTURE, "distance", TRADE_OFF, "ranks", "curves", "loss-and-pace", "parts-*")
 
 
@@ -102,12 +103,11 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
         return _extremes(trials, asked)
     if optimizers is not None:
         best = leaders(optimizers) if len(optimizers.meta["cases"]) > 1 else []
-        less = [(memory[0].lower() + memory[1:], row) for memory, row in best if row != best[0][1]]
-        within = listing([f"{optimizers.names[row]} with {memory}" for memory, row in less])
+        first = {row: memory for memory, row in best[::-1] if row != best[0][1]}  # of one optimizer, the most room
+        less = [f"{optimizers.names[row]} {_ROOM[memory]}" for row, memory in reversed(first.items())]
         gain = _gain(trials) if optimizers.meta["figure"] == "loss" and not best else ""
-        return f"{_leading(*ranking_of(trials), among=gain)}{f'; the best is {within}' if less else ''}."
-    feasible = [each.text for each in checks if each.name in {"cohorts", "ended"} and each.state is Grade.CAUTION]
-    return " ".join([f"{_choice(trials)}.", *_left_out(trials), *feasible])
+        return f"{_leading(*ranking_of(trials), among=gain)}{f'; the best is {listing(less)}' if less else ''}."
+    return f"{_choice(trials)}."
 
 
 def _gain(trials: Trials) -> str:
@@ -167,8 +167,7 @@ def _choice(trials: Trials) -> str:
         return f"{names[row]} is the fastest, and the most even, {names[contrast.best]}, is not significantly more even"
     choose = "Choose " * (trials.scenario.decide is not None)
     kept = " of those that keep the conditions" if not judged.kept.all() else ""
-    if judged.unfit.any() and not stopped_early(trials)[contrast.best]:
-        kept += f"{' and' if kept else ' of those that'} do their rounds, most of them with enough clients"
+    kept = kept or " of those compared" * bool(_left_out(judged))
     by_aim = judged.aim.metric == trials.scenario.headline
     by_aim |= judged.why is Why.BEST and not choose and len(names) > 2
     if by_aim and (course := _course(trials, contrast, wording)):
@@ -179,11 +178,10 @@ def _choice(trials: Trials) -> str:
     if fast != row and judged.why is Why.OPEN:
         write, two = wording_of(pace_metric(trials)).write, len(names) == 2
         ends = [(wording.write(float(contrast.mean[each])), write(float(paces[each]))) for each in (row, fast)]
-        also = (paces >= (1 - ALIKE) * paces[fast]).sum() > 1
-        most = "faster" if two else "the most even of the fastest" if also else "the fastest"
-        more = "more" if two else "the most"
-        even = f"{names[row]} is {more} even ({ends[0][0]}{wording.from_uniform}, {ends[0][1]})"
-        return f"{even}; {names[fast]} is {most} ({', '.join(ends[1])}){_untested(contrast)}"
+        also = " most even of the" * bool((paces >= (1 - ALIKE) * paces[fast]).sum() > 1)
+        even, at = f"{names[row]} is {'more' if two else 'the most'} even", f"at {names[fast]}"
+        text = f"{even}: {ends[0][0]}{wording.from_uniform} at {ends[0][1]}, against {' at '.join(ends[1])}"
+        return f"{text} {at if two else f'{at}, the{also} fastest'}{_untested(contrast)}"
     return _leading(contrast, names, wording, choose, kept)
 
 
@@ -194,9 +192,11 @@ def _not_apart(trials: Trials, judged: JudgedSettings) -> str:
     if other is None or contrast.states[other] is Standing.DIFFERS:
         return ""
     values, pace = [wording.write(float(each)) for each in contrast.mean], pace_metric(trials)
-    by = wording.difference(float(contrast.difference[other]), float(contrast.tested_half[other]), sign=False)
+    by = wording.difference(float(contrast.difference[other]), sign=False)
     paces = means(trials, pace)
     both = f"{values[0]} at {names[0]} and {values[1]} at {names[1]}"
+    far = abs(float(contrast.difference[other])) + float(contrast.tested_half[other])
+    by = f"no more than about {wording.difference(far, sign=False)}" if np.isfinite(far) else by
     text = f"{wording.words} does not differ significantly: {both}, {by} apart"
     if contrast.states[other] is Standing.SAME or not contrast.difference[other]:
         text = f"{wording.words} is the same at {names[0]} and {names[1]}: {values[0]}"
@@ -233,8 +233,7 @@ def _course(trials: Trials, contrast: Contrasts, wording: MetricWording) -> str:
         return ""
     ends = (worst, best) if worst == path[0] else (best, worst)
     verb = "falls" if contrast.mean[ends[0]] > contrast.mean[ends[1]] else "rises"
-    below = np.where(aim_of(trials).metric.endswith("excess_loss") & (contrast.mean < 0), " (below it)", "")
-    first, last = (f"{wording.write(float(contrast.mean[row]))}{below[row]} at {trials.names[row]}" for row in ends)
+    first, last = (f"{wording.write(float(contrast.mean[row]))} at {trials.names[row]}" for row in ends)
     text, path = f"{wording.words} {verb} from {first} to {last}", path if worst == path[0] else path[::-1]
     if state is Standing.UNTESTED:
         return f"{text}{_untested(contrast)}"
@@ -258,9 +257,8 @@ def _cheapest(trials: Trials, judged: JudgedSettings, kept: str) -> str:
     if abs(contrast.mean[row] - contrast.mean[best]) > MATTERS * worth(contrast):
         spent, less = means(trials, judged.cost[0]), "lowest" if contrast.less_is_better else "highest"
         costs = f"{_amount(judged.cost[0], spent[row])} against {wording_of(judged.cost[0]).write(float(spent[best]))}"
-        least = f"{wording.write(float(contrast.mean[best]))}, at {names[best]}"
-        text = f"{names[row]}: for {costs} its {wording.words} {value} is not significantly worse than the {less}"
-        return f"{text} ({least}){kept}"
+        text = f"{names[row]}: its {wording.words} {value} is not significantly worse than the {less}"
+        return f"{text} ({wording.write(float(contrast.mean[best]))}){kept}, for {costs}"
     for cost in judged.cost:
         if cost not in trials.metrics:
             why.append("the least R")
@@ -272,15 +270,12 @@ def _cheapest(trials: Trials, judged: JudgedSettings, kept: str) -> str:
     return f"{names[row]}: as good as {tied_with} for {wording.extreme(contrast)} {value}{kept}, and {listing(why)}"
 
 
-def _left_out(trials: Trials) -> Iterator[str]:
-    """Say of settings with a better figure than those that are compared why they are not chosen."""
-    judged = judge_settings(trials)
-    contrast, wording = judged.contrast, wording_of(judged.aim.metric)
+def _left_out(judged: JudgedSettings) -> list[int]:
+    """Return the settings with a better figure than those that are compared, which did not do what others did."""
+    contrast = judged.contrast
     best = np.nan if contrast.best is None else contrast.mean[contrast.best]
     better = contrast.mean < best if contrast.less_is_better else contrast.mean > best
-    for row in np.flatnonzero(judged.unfit & better).tolist():
-        value = wording.write(float(contrast.mean[row]))
-        yield f"{capitalized(trials.names[row])} ({value}) {why_unfit(trials, row, time=True)}."
+    return np.flatnonzero(judged.unfit & better).tolist()
 
 
 def _untested(contrast: Contrasts) -> str:
@@ -307,10 +302,10 @@ def _leading(
     if len(tied) == len(names) - 1 and len(tied) > 1:
         return f"{text}, but no difference is significant"
     if tied:
-        return f"{text}; {others} {'is' if len(tied) == 1 else 'are'} not significantly worse"
-    if contrast.differs.any():
-        some = " that is compared" if Standing.NO_VALUE in contrast.states else ""
-        return f"{text}; every other{some} is significantly worse"
+        return f"{text}, {others} not significantly worse"
+    if worse := int(contrast.differs.sum()):
+        done = "" if among else " compared" if Standing.NO_VALUE in contrast.states else " that were tried"
+        return f"{text}; {f'each of the {worse} others{done}' if worse > 1 else 'the other'} is significantly worse"
     return f"{text}{_untested(contrast)}"
 
 
@@ -341,10 +336,28 @@ def _sentences(trials: Trials, optimizers: Trials | None, choice: int | None) ->
         if np.isfinite(wait[row]) and wait[row] > 0:
             text = f"{percent(float(wait[row]))} of the rounds at {names[row]} found too few eligible clients."
             yield Sentence(text, COST, (SHORTAGE,))
+    for out in _left_out(judged) if row is not None else ():
+        value = wording_of(judged.aim.metric).write(float(judged.contrast.mean[out]))
+        text = f"{capitalized(names[out])} ({value}) {why_unfit(trials, out, time=True)}."
+        yield Sentence(text, TRUST, (judged.aim.metric,))
+    yield from _of_separation(trials)
     if stage := stage_in_words(trials):
         yield Sentence(stage, TRUST)
     if command_of(trials.meta, "decide") and trials.stage != FACTS:
         yield Sentence(_tuned(trials), TRUST)
+
+
+def _of_separation(trials: Trials) -> Iterator[Sentence]:
+    """Say that no number of rounds is promised between participations, where runs had some: as with a cool-down."""
+    metrics = ("privacy.separation", "privacy.most", "participation.most")
+    separation, promised, most = (np.nanmax(trials.samples(each), initial=0) for each in metrics)
+    if separation == 1 and 0 < most < promised:
+        clock = any(name.endswith("cooldown") for name in trials.swept)
+        text = (
+            f"{'A cool-down by the clock' if clock else 'The server'} promises no least number of rounds between two "
+        )
+        text += f"participations of a client (b = 1): epsilon counts {count(promised)}, and no client had over "
+        yield Sentence(f"{text}{count(most)}.", TRUST, metrics)
 
 
 def _of_sides(trials: Trials) -> Iterator[Sentence]:
@@ -463,9 +476,17 @@ def _of_optimizers(optimizers: Trials) -> Iterator[Sentence]:
     if gone := meta["elsewhere"]:
         text = f"{listing_of([f'“{name}”' for name in gone], NAMED)} {'has' if len(gone) == 1 else 'have'} no result in"
         yield Sentence(f"{text} some cases, and {'is' if len(gone) == 1 else 'are'} not ranked.", TRUST, facts)
-    if (needs := footprint(optimizers.settings["kind"][row])) is not None:
-        kept = f"{optimizers.names[row]} sends {count(needs.sent, 'model')} a report"
-        yield Sentence(f"{kept}, and keeps {needs.per_participant + needs.client} per client.", COST)
+    kinds, names, plain = [*optimizers.settings["kind"]], optimizers.names, optimizers.settings["optimizer"]
+    for each in dict.fromkeys([row, *(best for _, best in leaders(optimizers))]):
+        if (needs := footprint(kinds[each])) is not None:
+            stores = {"on the device": needs.client, "on the server": needs.per_participant}
+            kept = [f"keeps {count(models, 'model')} per client {where}" for where, models in stores.items() if models]
+            sends = f"{names[each]} sends {count(needs.sent, 'model')} a report"
+            yield Sentence(f"{sends}, and {listing(kept) or 'keeps none per client'}.", COST)
+    values, usual = optimizers.samples(in_case(meta["figure"], case := meta["cases"][0])).mean(axis=1), "fedavg"
+    if cases > 1 and usual in kinds and kinds[row] != usual and np.isfinite(values[[row, kinds.index(usual)]]).all():
+        ends = [f"{above_dust(values[at], 3)} with “{plain[at]}”" for at in (row, kinds.index(usual))]
+        yield Sentence(f"In {case} the {figure} is {' and '.join(ends)}.", MODEL, facts)
 
 
 # What was simulated
@@ -481,6 +502,9 @@ def _setup(trials: Trials, optimizers: Trials | None) -> str:
         cases = len(optimizers.meta["cases"])
         text = f"{count(len(optimizers.settings))} optimizers{f' on {count(cases)} cases' * (cases > 1)}"
     base = f"; {common}" if (common := _base(trials)) else ""
+    spent, privacy = trials.samples("privacy.epsilon"), trials.scenario.privacy
+    if privacy is not None and np.isfinite(spent).any() and np.nanmax(spent) - np.nanmin(spent) <= ROUNDING:
+        base += f"; epsilon {number(np.nanmax(spent))}, delta {number(privacy.delta)}"
     return with_separation(f"{text}, {each}{base}")
 
 
@@ -517,6 +541,7 @@ def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterat
             if np.isfinite(every[row]) and named.setdefault(wording.words, metric) == metric:
                 other = "".join(f"; {wording.write(every[each])} at {trials.names[each]}" for each in beside)
                 detail = limits.get(metric, f"at {trials.names[row]}{other}")
+                detail += _equal_chances(trials, [row, *beside]) if metric == bias_metric(trials) else ""
                 yield Tile(wording.write(every[row]), wording.words, detail)
     if optimizers is not None:
         contrast, names, wording = ranking_of(trials)
@@ -530,6 +555,16 @@ def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterat
     if len(trials.failed):
         complete = trials.runs.filter(status=COMPLETE).height
         yield Tile(count(complete), "runs complete", f"of {count(len(trials.runs))}")
+
+
+def _equal_chances(trials: Trials, rows: Sequence[int]) -> str:
+    """Say how far from uniform equal chances alone would be at settings; "" where noise is off, or none is known."""
+    fair = {row: float(reports_and_chance(trials)[1][row]) for row in rows}
+    if bias_metric(trials).endswith(without_noise("")) or not all(each > 0 for each in fair.values()):
+        return ""
+    far = {row: tv(each) for row, each in fair.items()}
+    where = [f"{text} at {trials.names[row]}" for row, text in far.items()]
+    return f"; equal chances: {listing(where) if len({*far.values()}) > 1 else far[rows[0]]}"
 
 
 def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterator[Section]:

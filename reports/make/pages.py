@@ -199,8 +199,9 @@ FIRST = "fedsim run scenarios/paper/synthetic.fedsim.yaml"
 FEDSIM = (
     "fedsim simulates which devices take part in federated learning: when they are available, who is selected, and "
     "how many rounds a device waits until it may take part again (its separation R). Each page here shows one "
-    "scenario: who took part how often, what that did to the model, and at what cost. “The paper” is the one that "
-    "docs/paper-results.md names, whose claims are tried here."
+    "scenario: who took part how often, what that did to the model, and at what cost. “The paper” is Sun et al., "
+    "“Debiasing federated learning with correlated client participation”, ICLR 2025 (arXiv 2410.01209, "
+    "https://arxiv.org/abs/2410.01209); docs/paper-results.md says how to check each of its claims."
 )
 
 
@@ -209,7 +210,7 @@ def missed_in(documents: Mapping[str, Answer], href: str) -> str:
     page = documents.get(href.removesuffix(".html"))
     every = [] if page is None or page.verdict is None else page.verdict.attention
     words = listing([each.words for each in every if each.status in {"fail", "warn"}])
-    return f". The one run of its page misses: {words}" if words else ""
+    return f". Its one run here misses what its file expects: {words}" if words else ""
 
 
 def write_list(claims_shown: Sequence[Mapping[str, str]], sections: Mapping[str, Sequence[Answer]]) -> None:

@@ -34,7 +34,7 @@ def test_no_two_commands_of_a_page_write_to_one_folder() -> None:
     shown = in_own_folders([Check("x", Grade.NONE, "", command=each) for each in commands])
     folders = [each.command.partition("--out ")[2].partition(" ")[0] for each in shown]
     assert folders == ["a-2", "a-3", "", "", "a", "a-4", "a-2"]
-    both = Check("x", Grade.NONE, "", command="fedsim run a --out a; fedsim run b --out b; fedsim compare a b")
+    both = Check("x", Grade.NONE, "", command="fedsim run a --out a\nfedsim run b --out b\nfedsim compare a b")
     assert in_own_folders([both]) == (both,)
 
 

@@ -27,6 +27,26 @@ def plain(text: str) -> str:
     return text.replace("\N{NARROW NO-BREAK SPACE}", " ").replace("\N{MINUS SIGN}", "-")
 
 
+@pytest.mark.parametrize(
+    ("check", "value", "words", "observed"),
+    [
+        ("learning.a.converged == 1", 0.0, "the loss of “a” has converged", "0"),
+        ("learning.a.diverged == 0", 1.0, "not so: the training of “a” diverged", "1"),
+        (
+            "learning.a.excess_loss <= 0.1",
+            -0.07,
+            "loss of “a” above the one under uniform participation of at most 0.1",
+            "0.07 below it",
+        ),
+        ("learning.a.loss <= 0.1", -0.07, "loss of “a” of at most 0.1", "-0.07"),
+    ],
+)
+def test_a_limit_is_in_words_of_people(check: str, value: float, words: str, observed: str) -> None:
+    judged = verdict([entry(check=check, observed=value)])
+    (found,) = () if judged is None else judged.attention
+    assert (found.words, plain(found.observed)) == (words, observed)
+
+
 @pytest.mark.parametrize("nothing", [None, [], "odd", 3])
 def test_without_conditions_there_is_no_verdict(nothing: Json) -> None:
     assert verdict(nothing) is None

@@ -50,8 +50,8 @@ def said(sweep: Trials) -> str:
 def test_the_best_setting_is_named_with_its_margin_and_its_largest_part(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, HIGH_LOW_HIGH)
     assert plain(trials_answer(sweep).headline) == (
-        "Choose R = 10: it has the lowest loss of “fedavg” above the optimum (0.150 ± 0.002); every other is "
-        "significantly worse."
+        "Choose R = 10: it has the lowest loss of “fedavg” above the optimum (0.150 ± 0.002); each of the 2 others "
+        "that were tried is significantly worse."
     )
     made_of = "0.100 bias, 0.040 participation noise and 0.010 privacy noise"
     assert said(sweep).startswith(f"The loss of “fedavg” at R = 10 lies 0.150 above the optimum: {made_of}.")

@@ -84,8 +84,10 @@ def test_headline_tiles_and_table_agree_with_what_is_judged(number: int) -> None
         return
     others, states = [row for row in judged.contrast.order.tolist() if row != judged.choice], judged.contrast.states
     assert trials.names[judged.choice] in answer.headline
-    assert answer.tiles[0].detail.split(": ")[-1].startswith(f"at {trials.names[judged.choice]}")
-    assert ("every other" in answer.headline) <= all(states[row] is Standing.DIFFERS for row in others)
+    assert answer.tiles[0].detail.startswith(f"at {trials.names[judged.choice]}")
+    worse = [row for row in others if states[row] is Standing.DIFFERS]
+    claimed = re.search(r"each of the (\d+) others", answer.headline)
+    assert claimed is None or int(claimed[1]) == len(worse) == len([*judged.contrast.order]) - 1
     stands = dict(zip((row[0] for row in table.rows), (row[1] for row in table.rows), strict=True))
     by_row = [stands[value] for value in trials.texts(trials.parameters[0])]
     if not judged.open:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedsim.pages import write_report
-from fedsim.pages.answer import COST
+from fedsim.pages.answer import COST, MODEL
 from fedsim.pages.page import answer_of
 from fedsim.pages.trials import trials_answer
 from fedsim.trials.contrasts import Standing, contrasts_of
@@ -62,7 +62,7 @@ def test_what_is_far_off_with_some_seeds_is_no_tie(tmp_path: Path, far: list[flo
     assert found.meta["lost"] == ["mifa"]
     assert {name for cells in named(found) for cell in cells for name in cell} == {"scaffold", "fedavg"}
     page = said(folder)
-    assert "every other that is compared is significantly worse" in page
+    assert "; the other is significantly worse" in page
     far_off = "more than ten times as far off as others in some runs, and is not compared."
     assert f"“mifa” diverged, {far_off}" in page
     assert "tied" not in page.partition("Which optimizer, by case")[2].partition("</table>")[0]
@@ -101,7 +101,7 @@ def test_several_optimizers_over_worlds_are_ranked(tmp_path: Path) -> None:
     assert ranked(found).states.count(Standing.DIFFERS) == 2
     answer = trials_answer(trials)
     rank = "“fedau” has the lowest mean rank over 3 cases (1)"
-    assert answer.headline == f"{rank}; every other is significantly worse."
+    assert answer.headline == f"{rank}; each of the 2 others that were tried is significantly worse."
     assert "Optimizers are ranked by the loss, with each seed in each case." in [each.text for each in answer.sentences]
     document = answer_of(folder)
     tiles = [(tile.value, tile.label) for tile in document.tiles]
@@ -132,7 +132,7 @@ def test_optimizers_in_one_case_are_compared_by_their_losses(tmp_path: Path) -> 
 
     answer = trials_answer(Trials.read(write_points(tmp_path / "s", points, figures)))
     assert answer.headline.startswith("“fedavg” has the lowest loss (1.99")
-    assert answer.headline.endswith("; “fedau” (2.071) is not significantly worse.")
+    assert answer.headline.endswith(", “fedau” (2.071) not significantly worse.")
     assert next(iter(answer.tiles)).detail == "“fedavg”"
     assert answer.setup.startswith("3 optimizers, 3 seeds each")
     tables = [table for section in answer.sections for table in section.tables if table is not None]
@@ -169,8 +169,14 @@ def test_what_the_leader_sends_and_keeps_is_said(tmp_path: Path) -> None:
         return losses(index, seed, scaffold=1.0, fedavg=2.0, mifa=3.0)
 
     trials = Trials.read(write_points(tmp_path / "s", LAWS, figures, seeds=(1, 2, 3)))
-    said = [each.text for each in trials_answer(trials).sentences if each.about == COST]
-    assert said == ["“scaffold” sends 2 models a report, and keeps 1 per client."]
+    answer = trials_answer(trials)
+    assert answer.headline.endswith("significantly worse; the best is “fedavg” where devices keep nothing.")
+    assert [each.text for each in answer.sentences if each.about == COST] == [
+        "“scaffold” sends 2 models a report, and keeps 1 model per client on the device.",
+        "“fedavg” sends 1 model a report, and keeps none per client.",
+    ]
+    (gain,) = [each.text for each in answer.sentences if each.about == MODEL]
+    assert re.fullmatch(r"In .* the loss is (1|0\.99)[\d.]* with “scaffold” and [12]\.?\d* with “fedavg”\.", gain)
 
 
 def made(kinds: dict[str, str] | None = None, lost: str = "", **means: Sequence[float]) -> Trials:
@@ -233,8 +239,8 @@ def test_the_page_has_a_table_of_winners_where_memory_differs(tmp_path: Path) ->
     page = page.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert "scaffold 1" in page
     assert "; the best is " in page  # scaffold leads, and keeps more than there is room for
-    assert "fedavg 2</td>" in page or "fedavg 2, " in page
-    assert "fedau 2, 1 tied" in page
+    assert "fedavg 2</td>" in page or "fedavg 2; " in page
+    assert "fedau 2; tied: fedavg" in page
 
 
 def test_only_a_twin_is_one(tmp_path: Path) -> None:

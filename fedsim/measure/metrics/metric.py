@@ -165,8 +165,8 @@ LEARNING = described("""
     learning.OPTIMIZER.drift | share | Relative change of the mean loss from the third to the fourth quarter of the rounds.
     learning.OPTIMIZER.late_descent | share | Share of the whole descent of the loss between those two quarters.
     learning.OPTIMIZER.moved | | 0 if every evaluation has the loss of the initial model, else 1.
-    learning.OPTIMIZER.converged | | 1 if the model moved, late descent is small, and so is drift or the loss only fluctuates, else 0.
-    learning.OPTIMIZER.diverged | | 1 if the model or the loss was not finite any more at some round, else 0.
+    learning.OPTIMIZER.converged | 0 or 1 | 1 if the model moved, late descent is small, and so is drift or the loss only fluctuates, else 0. # label: the loss of OPTIMIZER has converged
+    learning.OPTIMIZER.diverged | 0 or 1 | 1 if the model or the loss was not finite any more at some round, else 0. # label: the training of OPTIMIZER diverged
     learning.OPTIMIZER.diverged_round | rounds | The round after which that was first seen.
     learning.OPTIMIZER.clip | | An adaptive clip, after the last round.
     learning.OPTIMIZER.dropped_updates | | Updates that were not finite, and counted as zero where updates are clipped for privacy.

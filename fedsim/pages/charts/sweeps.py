@@ -186,7 +186,7 @@ def curves_chart(trials: Trials) -> Chart | None:
         places = np.zeros(len(trials.names)) if trials.axis is None else trials.axis.x
         rows = sorted([*dict.fromkeys([first, *rows])][:_LINES], key=lambda row: (places[row], row))
         lines = {trials.names[row]: trials.curves(row) for row in rows}
-    ordered = not where and trials.axis is not None and trials.axis.ordered and len(lines) == len(rows) > 2
+    ordered = not where and len(trials.axes) == 1 and trials.axes[0].ordered and len(lines) == len(rows) > 2
     colors = marks.shades(len(lines)) if ordered else marks.SERIES
     curves = [_curve(name, each, color) for (name, each), color in zip(lines.items(), colors, strict=False)]
     shown = [each for each in curves if len(each.x) > 1]
@@ -196,6 +196,9 @@ def curves_chart(trials: Trials) -> Chart | None:
         shown = [replace(each, margin=None) for each in shown]
     notes = [f"Lines are means over the seeds{', bands go from the least to the greatest' * (len(shown) <= _BANDS)}."]
     notes += ["Each run is measured by its initial loss: seeds have other data."]
+    if not where and (chosen := marked(trials)) is not None and len(shown) > 1:
+        ends = [each for each in shown if each.name == trials.names[chosen]]
+        shown += [Series("choice", each.x[-1:], each.y[-1:], marks.INK, "ring") for each in ends]
     left = len(trials.names if len(lines) < 2 or not where else lines) - _LINES
     best = f"The best {_LINES} of {len(trials.names)} settings." if left > 0 and not where else ""
     notes += [f"{count(left, 'more line')} left out."] if left > 0 and where else []
