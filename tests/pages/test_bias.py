@@ -209,7 +209,11 @@ def test_what_was_not_found_is_said_with_what_would_have_been(run: Run) -> None:
     for whole in (True, False):
         said = how_even(even, replace(bias, seen=Seen.BIAS, whole=whole))
         assert said is not None
-        assert said.text.endswith("would have to come from other clients.") == whole == ("not significantly" not in said.text)
+        assert (
+            said.text.endswith("would have to come from other clients.")
+            == whole
+            == ("not significantly" not in said.text)
+        )
 
 
 def test_the_contrast_is_between_parts_that_are_significant_themselves() -> None:

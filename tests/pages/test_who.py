@@ -211,6 +211,23 @@ def test_shares_of_groups_over_time_are_those_of_each_span(run: Run) -> None:
     assert over_time_chart(one, bias_of(one)) is None
 
 
+@pytest.mark.parametrize(("late", "moves"), [(30, True), (90, False)])
+def test_groups_whose_shares_change_within_the_run_are_named(run: Run, late: int, moves: bool) -> None:
+    """From 90 of 100 reports a span, one falls to 30 at half time, or stays; each has half of the clients."""
+    two = living(run, group=pl.when(pl.col("client") < 50).then(pl.lit("a")).otherwise(pl.lit("b")))
+    table = two.series["reports"]
+    of_a = pl.when(pl.col("span") < 10).then(90).otherwise(late)
+    counts = table.with_columns(len=pl.when(pl.col("group") == "a").then(of_a).otherwise(100 - of_a).cast(pl.Int64))
+    given = replace(two, series={**two.series, "reports": counts})
+    chart = over_time_chart(given, bias_of(given))
+    assert chart is not None
+    says = (
+        "From the first half of the run to the last: “a” from 1.8 to 0.6 and “b” from 0.2 to 1.4 times the fair share."
+    )
+    assert chart.finding == (says if moves else "")
+    assert not (moves and chart.aside)
+
+
 def test_clients_are_reached_as_they_first_take_part(small: Load) -> None:
     run = simulate(small("stop.rounds=30"))
     table = run.series["reached"]

@@ -14,14 +14,15 @@ from fedsim.common.errors import ScenarioError
 from fedsim.common.formatting import number
 from fedsim.pages.bias import bias_of
 from fedsim.pages.checks import checks_of
-from fedsim.pages.run import run_answer
-from fedsim.pages.words import headline, how_often_each, long_run, measured, sentences, wasted
+from fedsim.pages.run import run_answer, tiles
+from fedsim.pages.words import by_group_of_data, headline, how_often_each, long_run, measured, sentences, wasted
 from fedsim.run.load import load_one
 from fedsim.run.run import Run, with_manifest
 from fedsim.scenario.studies import ConvergenceStudy
 from tests.conftest import Load
 from tests.pages.runs import changed
 from tests.pages.test_checks import known
+from tests.pages.test_methods import trained
 
 NUMBER = re.compile(
     r"(?<![\w.“])(\N{MINUS SIGN}?\d[\d,]*(?:\.\d+)?(?:e\N{MINUS SIGN}?\d+)?)\s?(%|ms\b|s\b|min\b|h\b|d\b|w\b)?"
@@ -209,6 +210,34 @@ def test_what_was_wasted_is_said_by_its_causes(small: Load) -> None:
 
 
 @pytest.mark.parametrize(
+    ("plain", "other", "says"),
+    [
+        (
+            (4.0, 2.0),
+            (2.5, 2.0),
+            " of “a” has a loss of 4 on the data of “x” and 2 on those of “y”; that of “b” has 2.5 and 2.",
+        ),
+        ((2.0, 4.0), (2.0, 3.9), " of “a” has a loss of 4 on the data of “y” and 2 on those of “x”."),
+        ((2.0, 2.1), (2.0, 2.0), None),  # too little to speak of
+    ],
+)
+def test_losses_that_differ_by_group_are_said(
+    written: Path, plain: tuple[float, float], other: tuple[float, float], says: str | None
+) -> None:
+    """The model with the widest gap, and beside it the one with the least, if that is less than half as wide."""
+    run = trained(load_one(written), {"a": 5.0, "b": 4.0})
+    group = pl.when(pl.col("client") < 50).then(pl.lit("x")).otherwise(pl.lit("y"))
+    ends = {
+        f"learning.{name}.loss_of_group_{g}": v
+        for name, each in (("a", plain), ("b", other))
+        for g, v in zip("xy", each, strict=True)
+    }
+    given = changed(run, metrics={**run.metrics, **ends}, clients=run.clients.with_columns(group=group))
+    said = by_group_of_data(given)
+    assert (said and said.text) == (says and f"The mean model{says}")
+
+
+@pytest.mark.parametrize(
     ("far", "floor", "says"),
     [
         ((0.5, 0.2, 0.1), 0.0, "after more than 3 rounds at"),
@@ -228,3 +257,6 @@ def test_when_the_start_is_forgotten_has_a_bound(
     said = long_run(given)
     assert said is not None
     assert says in said.text
+    plain = given.scenario.model_copy(update={"headline": None, "learning": None})
+    first = next(tiles(changed(given, scenario=plain), bias_of(given)))
+    assert f"after {first.value} at {first.detail}" in said.text
