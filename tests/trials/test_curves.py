@@ -1,5 +1,6 @@
 """A sweep keeps the loss curves of its runs, and draws them."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from fedsim.common.formatting import equation
 from fedsim.pages.charts.sweeps import curves_chart, pace_chart
 from fedsim.run.simulate import simulate
 from fedsim.trials import store
+from fedsim.trials.decision import judge_settings
 from fedsim.trials.trials import Trials
 from fedsim.trials.worker import Task, work
 from tests.conftest import Load
@@ -73,6 +75,9 @@ def test_curves_of_settings_are_means_over_seeds_as_far_as_all_go(tmp_path: Path
     last = chart.table.rows[-1]
     assert last[0] == "100"
     assert [float(each.split(" ")[0]) for each in last[1:]] == pytest.approx([0.5, 0.25, 0.125], rel=1e-3)
+    assert isinstance(chart.draw, partial)
+    (ring,) = (each for each in chart.draw.args[0] if each.look == "ring")
+    assert ring.y == pytest.approx([(0.5, 0.25, 0.125)[judge_settings(trials).choice or 0]], rel=1e-3)
 
 
 def test_curves_of_optimizers_are_those_of_one_setting(tmp_path: Path) -> None:
