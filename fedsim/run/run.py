@@ -44,18 +44,21 @@ if TYPE_CHECKING:
     from fedsim.pages.answer import Answer
 
 _MOST_SHOWN = 15
+_CHANCE = "participation.l1_chance"  # where it is not known what equal chances and separations would give
 _FIRST = (
     ("rounds", "rounds.count", "{:,.0f}"),
     ("distance from uniform (TV), reports", "participation.reported_l1_uniform", "{:.1%}"),
     ("distance from uniform (TV), pull", "participation.pull_l1_uniform", "{:.1%}"),
     ("distance from uniform (TV), measured", "participation.l1_uniform", "{:.1%}"),
-    ("... that independent draws would give", "participation.l1_chance", "{:.1%}"),
+    ("... that equal chances would give", "participation.l1_fair", "{:.1%}"),
+    ("... that independent draws would give", _CHANCE, "{:.1%}"),
     ("distance from uniform (TV), theory", "participation.l1_uniform_theory", "{:.1%}"),
     ("distance between the two (TV)", "participation.l1_chain", "{:.1%}"),
     ("... that sampling noise alone would give", "participation.l1_noise", "{:.1%}"),
     ("time that rounds waited for clients", "rounds.waiting_share", "{:.1%}"),
 )
-_UNDER = {"participation.l1_chance": "participation.l1_uniform", "participation.l1_noise": "participation.l1_chain"}
+_UNDER = dict.fromkeys(("participation.l1_fair", _CHANCE), "participation.l1_uniform")
+_UNDER |= {"participation.l1_noise": "participation.l1_chain"}
 """Figures that are shown only if another one is."""
 _REACHED = {"participation.reported_l1_uniform", "participation.pull_l1_uniform"}
 _SAME = 1e-9  # of reports, or of pulls, and of selections
@@ -290,7 +293,7 @@ def figure_lines(run: Run) -> list[str]:
         idle = name == "rounds.waiting_share" and metrics.get(name) == 0
         same = name in _REACHED and not abs(metrics.get(name, math.nan) - selected) > _SAME
         second = name == "participation.l1_uniform" and len(shown) > 1
-        unknown = math.isnan(metrics.get(name, math.nan))
+        unknown = math.isnan(metrics.get(name, math.nan)) or (name == _CHANCE and "participation.l1_fair" in metrics)
         if not unknown and _UNDER.get(name, name) in metrics and not idle and not same:
             value = metrics[name] / (2 if name.startswith("participation.") else 1)  # L1 as TV
             shown.append(("... selections" if second else words, form.format(value)))

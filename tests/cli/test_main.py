@@ -169,7 +169,7 @@ def test_a_run_says_what_equal_chances_and_sampling_noise_would_give(write: Writ
     """Each under the distance that it is about, and neither without it."""
     path, out = write(SMALL), ["--out", tmp_path / "run"]
     known = fedsim("run", path, *out, "--set", "stop.rounds=300").stderr.splitlines()
-    fair = next(k for k, line in enumerate(known) if line.startswith("... that independent draws would give"))
+    fair = next(k for k, line in enumerate(known) if line.startswith("... that equal chances would give"))
     noise = next(k for k, line in enumerate(known) if line.startswith("... that sampling noise alone would give"))
     assert known[fair - 1].startswith("distance from uniform (TV), measured")
     assert known[noise - 1].startswith("distance between the two (TV)")
@@ -177,7 +177,7 @@ def test_a_run_says_what_equal_chances_and_sampling_noise_would_give(write: Writ
     renewal = "population.0.availability={kind: renewal, on: 30m, off: 10m}"
     without = fedsim("run", path, *out, "--set", renewal, "--set", "stop.rounds=300").stderr
     assert "sampling noise" not in without
-    assert "... that independent draws would give" in without
+    assert "... that equal chances would give" in without
     assert "time that rounds waited for clients" in without
 
 
