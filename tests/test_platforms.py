@@ -21,6 +21,8 @@ import scipy.fft, scipy.optimize, scipy.sparse.csgraph, scipy.sparse.linalg, sci
 
 asyncio.new_event_loop().close()
 shutil._use_fd_functions = False  # as on Windows: these need what is taken away
+import multiprocessing.popen_fork as forked  # Windows ends a process without a signal
+forked.Popen.kill = lambda self, end=os.kill, by=int(signal.SIGKILL): end(self.pid, by)
 for name in ("fcntl", "grp", "posix", "pwd", "resource", "syslog", "termios", "tty"):
     sys.modules[name] = None
 for name in (
