@@ -73,8 +73,9 @@ class MetricWording:
             return self.write(value)
         if down != up:
             return f"{self.write(value)} [seeds: {self.write(value - down)} to {self.write(value + up)}]"
-        unit = _BELOW if self.is_above and value < 0 else self.unit
-        return f"{self.write(value).removesuffix(unit)} ± {self.apart(up)}{unit}"
+        if self.is_above and value < 0:
+            return f"{self.mean(-value, up)}{_BELOW}"
+        return f"{self.write(value).removesuffix(self.unit)} ± {self.apart(up)}{self.unit}"
 
     def cell(self, value: float, margin: Floats | float = np.nan) -> str:
         """Write a mean in a column under its `head`, and half of its interval, or its ends in brackets."""

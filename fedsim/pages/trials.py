@@ -559,12 +559,12 @@ def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterat
 
 def _equal_chances(trials: Trials, rows: Sequence[int]) -> str:
     """Say how far from uniform equal chances alone would be at settings; "" where noise is off, or none is known."""
-    fair = {row: float(reports_and_chance(trials)[1][row]) for row in rows}
-    if bias_metric(trials).endswith(without_noise("")) or not all(each > 0 for each in fair.values()):
+    fair = reports_and_chance(trials)[1][rows]
+    if bias_metric(trials).endswith(without_noise("")) or not (fair > 0).all():
         return ""
-    far = {row: tv(each) for row, each in fair.items()}
-    where = [f"{text} at {trials.names[row]}" for row, text in far.items()]
-    return f"; equal chances: {listing(where) if len({*far.values()}) > 1 else far[rows[0]]}"
+    far = [tv(each) for each in fair.tolist()]
+    where = [f"{text} at {trials.names[row]}" for row, text in zip(rows, far, strict=True)]
+    return f"; equal chances: {listing(where) if len({*far}) > 1 else far[0]}"
 
 
 def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterator[Section]:

@@ -141,10 +141,8 @@ def over_time_chart(run: Run, bias: Bias) -> Chart | None:
     It is folded away where no group's share is significant, and none changes from half to half of the run by more than
     four standard errors of independent reports.
     """
-    by, sizes = (
-        by_span(run.series, "reports"),
-        dict(run.clients.group_by("group", maintain_order=True).len().iter_rows()),
-    )
+    by = by_span(run.series, "reports")
+    sizes = dict(run.clients.group_by("group", maintain_order=True).len().iter_rows())
     if by is None or len(by) < 2 or not 1 < len(sizes) <= len(marks.SERIES) or not by.sum(axis=1).all():
         return None
     of_part = run.series["reports"].filter(span=0)["group"].to_numpy()
