@@ -14,12 +14,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from typer.main import get_command
 
 import fedsim
 from fedsim import log
 from fedsim.cli import app
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
+from fedsim.learning.optimizers.fedavg import MeanChange
+from fedsim.learning.optimizers.optimizer import Foreseeable
 from fedsim.measure import facts, shares
 from fedsim.measure.metrics import listed
 from fedsim.privacy import independence
@@ -317,7 +320,7 @@ def methods() -> str:
         parts += [f"## {role.capitalize()}s", about]
         if role == "optimizer":
             shared = options(keys, "FedAvgOptimizer", lambda key: key != "kind")
-            parts += ["Every optimizer has these options:", table(OPTION, shared)]
+            parts += [*at_a_glance(), "Every optimizer has these options:", table(OPTION, shared)]
         registry = registry_of(role)
         for kind in registry.built_in:
             cls = registry[kind]
@@ -332,6 +335,33 @@ def methods() -> str:
                 first = next(each for each in registry.built_in if registry[each].__module__ == cls.__module__)
                 parts.append(f"Equations: [{first}](#{first}).")
     return "\n\n".join(parts)
+
+
+def at_a_glance() -> Iterator[str]:
+    """Yield the table of optimizers that says which remove the bias of participation, and what each keeps and sends."""
+    registry, pi, rows = registry_of("optimizer"), np.array([0.1, 0.2, 0.7]), list[tuple[str, ...]]()
+    for kind in registry.built_in:
+        given = {
+            name: pi for name in ("pi", "frequency", "shares") if name in inspect.signature(registry[kind]).parameters
+        }
+        method = registry[kind](**given)
+        rests = method.long_run(pi) if isinstance(method, Foreseeable) else None
+        where = "depends on more: see below"
+        if rests is not None:
+            even = np.ptp(rests.weights * rests.scales) < 1e-9
+            near = "yes: rests at the optimum" if rests.local_steps == 1 else "yes: weighs all clients alike"
+            where = near if even else "no: weighs clients by how often they take part"
+        kept, private = method.footprint, "yes" if isinstance(method, MeanChange) else "no"
+        counts = (kept.server, kept.per_participant, kept.client, kept.sent)
+        rows.append((f"[`{kind}`](#{kind})", where, *(str(each) for each in counts), private))
+    yield (
+        "Which remove the bias of uneven participation, for small constant steps and with their default options; how "
+        "many arrays of the model's size the server keeps beside the model, in all and for each client that has taken "
+        "part, and each device keeps until its next participation; how many a report has; and whether privacy in "
+        "training allows it:"
+    )
+    head = ("optimizer", "removes the bias", "server", "server, a client", "device", "report", "privacy")
+    yield table(head, rows)
 
 
 OPTION = ("option", "type", "default", "what it does")
