@@ -37,7 +37,7 @@ class RoundOutcome(NamedTuple):
 SESSION_OUTCOMES: Final = {
     "reported": SessionOutcome("the report was taken", "whose report was taken", "reported", counted=True),
     "dropped": SessionOutcome(
-        "the device became unavailable", "whose device became unavailable", "dropped", counted=True
+        "the device became unavailable or failed", "whose device became unavailable or failed", "dropped", counted=True
     ),
     "late": SessionOutcome(
         "the report came after the deadline", "that reported after the deadline", "late", counted=True

@@ -203,7 +203,7 @@ def test_what_was_wasted_is_said_by_its_causes(small: Load) -> None:
         said = wasted(given)
         assert said is not None
         assert (
-            ". Of the sessions, in 10.0\N{NARROW NO-BREAK SPACE}% the device became unavailable and in 20.0"
+            ". Of the sessions, in 10.0\N{NARROW NO-BREAK SPACE}% the device became unavailable or failed and in 20.0"
             in said.text
         )
         assert ("rounds select more clients than they take" in said.text) == selects
