@@ -16,11 +16,12 @@ WITHOUT = """
 import os, signal, sys
 import asyncio, concurrent.futures, importlib, multiprocessing.connection, multiprocessing.util, pathlib, pkgutil
 import shutil, socket, sqlite3, subprocess, tempfile, zoneinfo
-import jinja2, matplotlib.pyplot, numba, numpy, polars, pydantic, rich.console, rich.progress, rich.prompt, ruamel.yaml
+import filelock, jinja2, matplotlib.pyplot, numba, numpy, polars, pydantic, rich.console, rich.progress, rich.prompt, ruamel.yaml
 import scipy.fft, scipy.optimize, scipy.sparse.csgraph, scipy.sparse.linalg, scipy.stats, simpy, typer, typer.rich_utils
 
 asyncio.new_event_loop().close()
 shutil._use_fd_functions = False  # as on Windows: these need what is taken away
+filelock.FileLock = filelock.SoftFileLock  # there it is one that this platform lacks
 import multiprocessing.popen_fork as forked  # Windows ends a process without a signal
 forked.Popen.kill = lambda self, end=os.kill, by=int(signal.SIGKILL): end(self.pid, by)
 for name in ("fcntl", "grp", "posix", "pwd", "resource", "syslog", "termios", "tty"):

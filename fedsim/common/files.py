@@ -21,6 +21,8 @@ from fedsim.common.errors import MissingRunError, RunError
 from fedsim.common.memory import free_bytes
 from fedsim.common.regular_files import check_folders, check_replaceable, open_regular, regular
 
+LOCK_FILE: Final = ".lock"
+"""In a directory, while somebody writes to it."""
 ROWS = 1 << 18
 """Rows that are read at once, and rows of a row group in the files: a slice is then a row group."""
 UNREADABLE: Final = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
@@ -216,38 +218,32 @@ def remove(path: Path) -> None:
 
 
 @contextmanager
-def sole_writer(folder: Path, what: str, lock: str = "") -> Iterator[None]:
+def sole_writer(folder: Path, what: str) -> Iterator[None]:
     """Refuse a second writer of a directory while the block runs; the directory is made if it is not there.
 
-    The lock is one of the open directory itself, so that it leaves nothing behind, whatever becomes of the process; or
-    of a file `lock` in it, which more network file systems know. A `RunError` says if another process writes there
-    (another `what`, such as ``run``), or the directory is unusable.
+    The lock is on a file `LOCK_FILE` in it, which goes with the lock; that of a process that was killed locks nothing.
+    A `RunError` says if another process writes there (another `what`, such as ``run``), or the directory is unusable.
     """
+    from filelock import FileLock, Timeout  # takes a while
+
     check_local(folder)
+    lock = FileLock(folder / LOCK_FILE, timeout=0)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         check_folders(folder)
-        import fcntl
+        check_replaceable(folder / LOCK_FILE)
+        lock.acquire()
+    except Timeout:
+        remedy = "wait for it, or choose another folder with --out"
+        raise RunError(f"another {what} is writing to {folder}; {remedy}") from None
     except OSError as error:
         raise RunError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from None
-    except ImportError:  # there is no such lock on Windows
-        yield
-        return
     try:
-        waits_for_nothing = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW
-        opened = os.open(folder / lock, waits_for_nothing if lock else os.O_RDONLY | os.O_DIRECTORY, 0o666)
-    except OSError as error:
-        raise RunError(f"{folder} cannot be {'written' if lock else 'read'}: {error.strerror or error}") from None
-    try:
-        with suppress(OSError):  # some network file systems lock no directories: there it is as without a lock
-            try:
-                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                remedy = "wait for it, or choose another folder with --out"
-                raise RunError(f"another {what} is writing to {folder}; {remedy}") from None
         yield
     finally:
-        os.close(opened)
+        with suppress(OSError):  # Windows removes no open file: there the library does, once it is closed
+            (folder / LOCK_FILE).unlink()
+        lock.release()
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import polars as pl
 from fedsim._version import __version__
 from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
-from fedsim.common.files import About, name_of_file
+from fedsim.common.files import LOCK_FILE, About, name_of_file
 from fedsim.common.json_files import as_json, checksum, read_object
 from fedsim.common.regular_files import check_replaceable
 from fedsim.log import CLIENTS, GAUGES, PARTICIPATIONS, ROUNDS, TRANSITIONS
@@ -163,7 +163,7 @@ def open_run_directory(directory: str | Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         manifest = folder / MANIFEST
-        left = {*_WHOLE, "figures", SERIES_FOLDER, JOBS, ".parquet", ".partial"}  # by a run that was killed
+        left = {*_WHOLE, "figures", SERIES_FOLDER, JOBS, LOCK_FILE, ".parquet", ".partial"}  # by a run that was killed
         if not manifest.exists() and any({path.name, path.suffix}.isdisjoint(left) for path in folder.iterdir()):
             raise RunError(f"{folder} holds files that are not a run's; choose another folder with --out")
         old = [path for pattern in _OURS for path in folder.glob(pattern)]

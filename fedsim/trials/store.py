@@ -11,7 +11,7 @@ import polars as pl
 
 from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
-from fedsim.common.files import UNREADABLE, read_table, reading, remove, sole_writer, write_table, write_text
+from fedsim.common.files import LOCK_FILE, UNREADABLE, read_table, reading, remove, sole_writer, write_table, write_text
 from fedsim.common.json_files import as_json, checksum, finite, read_object
 from fedsim.common.regular_files import check_folders, regular
 from fedsim.log import Fingerprint
@@ -20,7 +20,6 @@ SWEEP_FILE = "sweep.json"
 MERGED_FILE = "results.parquet"
 RUNS, CURVES = "runs", "curves"
 """The folders of results, and of loss curves."""
-_LOCK_FILE = ".lock"
 _CRASHED = ".crashed.json"
 _CHECKSUM = "checksum"
 _SEAL = "fedsim"
@@ -39,7 +38,7 @@ def open_sweep_directory(directory: str | Path) -> Path:
     folder = path_of("directory", directory, "the folder to write")
     try:
         (folder / RUNS).mkdir(parents=True, exist_ok=True)
-        ours = {SWEEP_FILE, MERGED_FILE, RUNS, CURVES, _LOCK_FILE}
+        ours = {SWEEP_FILE, MERGED_FILE, RUNS, CURVES, LOCK_FILE}
         check_folders(folder)
         others = [path.name for path in folder.iterdir() if path.name not in ours and path.suffix != ".partial"]
     except OSError as error:
@@ -52,7 +51,7 @@ def open_sweep_directory(directory: str | Path) -> Path:
 @contextmanager
 def sole_sweep_writer(folder: Path) -> Iterator[None]:
     """Refuse a second sweep in a directory while the block runs, with a `RunError`; half-written files are removed."""
-    with sole_writer(folder, "sweep", _LOCK_FILE):
+    with sole_writer(folder, "sweep"):
         for left in (
             *folder.glob(".*.partial"),
             *folder.glob(f"{RUNS}/.*.partial"),
