@@ -16,8 +16,9 @@ ANSWER_VERSION = 1
 """Of the JSON form of an answer."""
 
 # What sentences are about: the questions of a reader, in their order
-WHAT, BIAS, MODEL = "What happens", "How biased", "To the model"
+WHAT, BIAS, MODEL, PRIVACY = "What happens", "How biased", "To the model", "To privacy"
 COST, TRUST, NEXT = "At what cost", "Can I trust it", "Do this next"
+QUESTIONS = (WHAT, BIAS, MODEL, PRIVACY, COST, TRUST, NEXT)
 
 
 @dataclass(frozen=True)

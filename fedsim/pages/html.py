@@ -3,7 +3,7 @@
 import html
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from fedsim.common.formatting import count
 from fedsim.common.printable import visible
-from fedsim.pages.answer import TRUST, Answer, Check, Grade, Section, Sentence
+from fedsim.pages.answer import QUESTIONS, TRUST, Answer, Check, Grade, Section, Sentence
 from fedsim.pages.charts import Absent, Chart
 from fedsim.pages.render import picture
 from fedsim.pages.tables import Table
@@ -26,7 +26,6 @@ MOST_CARDS = 8
 """Charts and tables that are unfolded at most, the picture of the first screen with them."""
 _OWN = {"index", "playground"}  # kinds of pages that have a template of their own
 _WIDE = 4  # columns of a table that takes a row of the grid
-_SHORT = 4  # rows of tables that share a card
 _DIGITS = 16  # of the hashes that tell a page that is out of date
 
 
@@ -54,7 +53,7 @@ _GRAVE = (Grade.BAD, Grade.CAUTION, Grade.NONE, Grade.OK)
 
 
 def strip(answer: Answer) -> list[Chip]:
-    """Return a chip that counts the checks that hold, and one for each that does not, the gravest first."""
+    """Return a chip for each check that does not hold, the gravest first, and one that counts those that do."""
     named = dict[str, list[Check]]()
     for each in answer.checks:
         if each.state is not Grade.NONE or each.name == "expectations":
@@ -68,35 +67,20 @@ def strip(answer: Answer) -> list[Chip]:
     kept, every = len(named) - len(others), count(len(named), "check")
     words = f"All {every} hold" if not others else f"{count(kept)} of {every} hold{'s' * (kept == 1)}"
     words = f"{every} holds" if len(named) == kept == 1 else words
-    return [*([Chip("", words, Grade.OK, held)] if held else []), *others[: MOST_CHIPS - 1]]
-
-
-def _is_wide(card: Chart | list[Table]) -> bool:
-    """Whether a card takes a row of the grid."""
-    return not isinstance(card, Chart) and (len(card[0].header) > _WIDE or card[0].words > 2)
-
-
-def _together(tables: Iterable[Table | None]) -> Iterator[list[Table]]:
-    """Yield the tables of each card: short ones that follow each other share one."""
-    shared = list[Table]()
-    for table in (each for each in tables if each is not None and each.rows):
-        short = len(table.rows) <= _SHORT and len(table.header) <= _WIDE and not table.aside
-        if not (short and shared and sum(len(each.rows) for each in shared) <= _SHORT):
-            shared = [table]
-            yield shared
-        else:
-            shared.append(table)
+    return [*others[: MOST_CHIPS - 1], *([Chip("", words, Grade.OK, held)] if held else [])]
 
 
 def _sections(answer: Answer) -> tuple[list[Mapping[str, object]], list[Mapping[str, object]]]:
     """Return what is shown of sections, wide tables after all else, and what is folded away: aside, or too much."""
-    placed, room, named = list[tuple[int, Section, Chart | list[Table]]](), MOST_CARDS - 1, set[str]()
+    placed, room, named = list[tuple[int, Section, Chart | Table]](), MOST_CARDS - 1, set[str]()
+    tables = [each for section in answer.sections for each in section.tables if each is not None and each.rows]
+    bare = not answer.charts and all(each.aside for each in tables)  # of interest to few, but all that there is
     for section in answer.sections:
         charts = [each for each in section.charts if isinstance(each, Chart) and each is not answer.first_picture]
-        cards: list[Chart | list[Table]] = [*charts, *_together(section.tables)]
+        cards: list[Chart | Table] = [*charts, *(each for each in section.tables if each is not None and each.rows)]
         for card in cards:
-            aside = section.folded or (card.aside if isinstance(card, Chart) else all(each.aside for each in card))
-            place = 2 if aside or not room else int(_is_wide(card))
+            wide = isinstance(card, Table) and (len(card.header) > _WIDE or card.words > 2)
+            place = 2 if ((section.folded or card.aside) and not bare) or not room else int(wide)
             room -= place < 2
             placed.append((place, section, card))
     parts = list[list[Mapping[str, object]]]()
@@ -109,7 +93,7 @@ def _sections(answer: Answer) -> tuple[list[Mapping[str, object]], list[Mapping[
                 name = "" if section.name in named else section.name
                 named.add(name)
                 shown = [(each, picture(each)) if isinstance(each, Chart) else each for each in these]
-                titles = [each.title if isinstance(each, Chart) else each[0].caption for each in these]
+                titles = [each.title if isinstance(each, Chart) else each.caption for each in these]
                 parts[at].append({**vars(section), "name": name, "titles": titles, "cards": shown, "text": text})
     return [*parts[0], *parts[1]], parts[2]
 
@@ -135,14 +119,15 @@ def render(answer: Answer, **context: object) -> str:
 
 def _first_screen(answer: Answer) -> dict[str, object]:
     """Return what a page and a notebook show first: checks, sentences by question, and the picture."""
-    by_question, first = dict[str, list[Sentence]](), answer.first_picture
+    by_question, first = {about: list[Sentence]() for about in ("", *QUESTIONS)}, answer.first_picture
     shown_once = {fact for tile in answer.tiles for fact in tile.facts}
     shown_once |= {fact for section in answer.sections for table in section.tables if table for fact in table.facts}
     reasons = [Sentence(each.text, TRUST) for each in answer.alarms if each.text != answer.headline]
     for each in (*answer.sentences, *reasons, *answer.remedies):
         if not each.facts or each.command or not shown_once.issuperset(each.facts):
-            by_question.setdefault(each.about, []).append(each)
+            by_question[each.about].append(each)
     shown = None if first is None else (first, picture(first))
+    by_question = {about: some for about, some in by_question.items() if some}
     return {"answer": answer, "chips": strip(answer), "said": by_question, "picture": shown}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedsim.common.errors import RunError
 from fedsim.common.formatting import count, number, percent
-from fedsim.pages.answer import BIAS, COST, NEXT, TRUST, Answer, Sentence
+from fedsim.pages.answer import BIAS, COST, NEXT, PRIVACY, TRUST, Answer, Sentence
 from fedsim.pages.page import write_answer
 from fedsim.population import Population, build_population
 from fedsim.scenario import Scenario
@@ -103,7 +103,7 @@ def playground_answer(scenario: Scenario | None = None, file: Path | None = None
             Sentence(f"Waiting leaves {ready} ready in a round.", COST),
             Sentence(
                 f"In {count(start.rounds, 'round')} a client takes part at most {count(times, 'time')}: {noise}.",
-                "To privacy",
+                PRIVACY,
             ),
             Sentence("It is exact for clients that are always available; nothing is simulated.", TRUST),
             Sentence("With scripts on, this page computes the same for other numbers.", NEXT),

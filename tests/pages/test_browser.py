@@ -113,6 +113,21 @@ def test_cards_leave_no_holes_and_lie_on_none(pages: dict[str, Path], visit: Ope
     assert covered > 0.9 * whole
 
 
+def test_what_is_folded_away_fills_room_and_goes_back_where_there_is_none(written: Path, visit: Open) -> None:
+    """A phone has one column, without room to fill; the summary names what is still folded away."""
+    page = visit(write_report(written, written / "unfolded.html"), 1440, "light")
+    every = page.locator(".grid .card").count()
+    left = {}
+    for width in (1440, 390, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(100)
+        left[width] = page.locator(".more > .grid .card").count()
+        named = [each for each in page.locator(".more > summary span").inner_text().split(" · ") if each]
+        assert len(named) == left[width]
+        assert page.locator(".grid .card").count() == every
+    assert left[1440] < left[390]
+
+
 def test_checks_open_and_tables_sort(pages: dict[str, Path], visit: Open) -> None:
     page = visit(pages["run"], 1280, "light")
     missed = page.locator(".chip", has_text="expectations")

@@ -29,7 +29,7 @@ from tests.conftest import Load
 
 from .runs import DEGENERATE, SCENARIO, one_client, rewrite, write_manifest, write_run
 
-VOID = {"meta", "link", "br", "hr", "img", "input", "use"}
+VOID = {"meta", "link", "br", "hr", "img", "input", "use", "wbr"}
 HOSTILE = "<script>alert(1)</script>"
 
 _WAYS = ("groups", "zones", "weights", "availability", "speed", "over-time")
@@ -252,11 +252,11 @@ def test_the_strip_counts_the_checks_that_hold_and_names_the_others_the_gravest_
     checks = [Check(name, state, f"Of {name}.") for name, state in zip(kinds, states, strict=True)]
     chips = strip(Answer("run", "made", "It is.", checks=checks))
     assert [(chip.words, chip.state) for chip in chips] == [
-        ("2 of 4 checks hold", Grade.OK),
         (CHECKED["trained"], Grade.BAD),
         (CHECKED["even"], Grade.CAUTION),
+        ("2 of 4 checks hold", Grade.OK),
     ]
-    assert [each.text for each in chips[0].checks] == ["Of ended.", "Of seeds."]
+    assert [each.text for each in chips[-1].checks] == ["Of ended.", "Of seeds."]
     assert [chip.words for chip in strip(Answer("run", "made", "It is.", checks=checks[:1]))] == ["1 check holds"]
 
 
@@ -313,10 +313,22 @@ def test_what_a_fleet_costs_is_on_its_page(small: Load) -> None:
     assert cost_table(simulate(small())) is None
 
 
-@pytest.mark.parametrize(("sizes", "cards"), [((1, 3), 1), ((4, 4, 1), 2), ((5, 1), 2), ((1, 5), 2), ((2, 0, 2), 1)])
-def test_short_tables_share_a_card(sizes: tuple[int, ...], cards: int) -> None:
-    tables = [Table(f"table of {size}", ("What", "Value"), (("a", "1"),) * size) for size in sizes]
-    page = render(Answer("run", "made", "It is.", sections=[Section("made", "Made", (), tables)]))
-    check(page)
-    assert page.count('<div class="card">') == cards
-    assert page.count("<caption>") == sum(size > 0 for size in sizes)
+def test_what_is_of_interest_to_few_is_shown_where_there_is_nothing_else() -> None:
+    """And tables without rows nowhere."""
+    few = Table("How rounds ended", ("Outcome", "Rounds"), (("late", "9"),), aside=True)
+    others = {"": [], "a table": [Table("A", ("B", "C"), (("d", "1"),))], "none of rows": [Table("A", ("B", "C"), ())]}
+    for what, more in others.items():
+        page = render(Answer("run", "made", "It is.", sections=[Section("made", "Made", (), [few, *more])]))
+        assert ('<details class="more">' in page) == (what == "a table")
+        assert page.count("<caption>") == 1 + (what == "a table")
+        check(page)
+
+
+def test_the_first_step_stands_alone_and_the_others_are_folded() -> None:
+    checks = [Check(f"c{at}", Grade.NONE, "So.", remedy=f"Do {at}.", command=f"do {at}") for at in range(3)]
+    for some in (checks, checks[:1]):
+        page = render(Answer("run", "made", "It is.", checks=some))
+        before, _, others = page.partition("<summary>Other steps (2)</summary>")
+        assert ("Do 1." in before, "Do 1." in others) == (False, len(some) > 1)
+        assert "Do 0." in before
+        check(page)

@@ -44,8 +44,8 @@ for (const svg of document.querySelectorAll('svg[data-places]')) {
       add(pair, 'dd', values[column]);
     });
     tip.replaceChildren(list);
-    const long = along === 'x' ? size.height : size.width;
-    set(line, { class: 'guide', [`${along}1`]: places[row], [`${along}2`]: places[row], [`${across}1`]: 0, [`${across}2`]: long });
+    const ends = { [`${across}1`]: 0, [`${across}2`]: along === 'x' ? size.height : size.width };
+    set(line, { class: 'guide', [`${along}1`]: places[row], [`${along}2`]: places[row], ...ends });
     svg.append(line);
     const box = svg.getBoundingClientRect(), outer = figure.getBoundingClientRect();
     const at = (places[row] / (along === 'x' ? size.width : size.height)) * (along === 'x' ? box.width : box.height);
@@ -65,9 +65,8 @@ for (const svg of document.querySelectorAll('svg[data-places]')) {
   svg.onblur = () => show(-1);
   svg.onkeydown = (event) => {
     const last = places.length - 1, back = (along === 'x') === (places[0] < places[last]) ? -1 : 1;
-    const to = {
-      ArrowLeft: shown + back, ArrowRight: shown - back, ArrowUp: shown - 1, ArrowDown: shown + 1, Home: 0, End: last,
-    }[event.key];
+    const aside = { ArrowLeft: shown + back, ArrowRight: shown - back, ArrowUp: shown - 1, ArrowDown: shown + 1 };
+    const to = { ...aside, Home: 0, End: last }[event.key];
     if (event.key === 'Escape') show(-1);
     if (to === undefined) return;
     event.preventDefault();
@@ -134,28 +133,24 @@ const hint = (scroll) => {
    the least empty, which the cards of a column share. */
 const orders = (items) => (items.length < 2 ? [items] : items.flatMap((each, at) => orders(items.toSpliced(at, 1)).map((rest) => [each, ...rest])));
 const stack = (cards, columns, gap) => {
-  const ends = Array(columns).fill(1), since = ends.map(() => []), last = [], placed = new Map();
+  const ends = Array(columns).fill(1), since = ends.map(() => []), placed = new Map();
   let empty = 0;
   const fill = (column, to) => {
     const room = to - ends[column], share = Math.floor(room / since[column].length);
     empty += room ** 2;
-    if (since[column].every(({ height }) => share < 1.1 * height)) since[column].forEach((card, index) => { card.top += index * share; card.more = share; });
+    if (since[column].every(({ height }) => share < 0.4 * height)) since[column].forEach((card, index) => { card.top += index * share; card.more = share; });
   };
   for (const { card, span, height } of cards) {
     const tops = Array.from({ length: columns - span + 1 }, (_, at) => Math.max(...ends.slice(at, at + span)));
     const top = Math.min(...tops), at = tops.indexOf(top), made = { at, span, top, height, more: 0 };
     for (let column = at; column < at + span; column += 1) {
       if (span > 1) fill(column, top);
-      [ends[column], since[column], last[column]] = [top + height + gap, span > 1 ? [] : [...since[column], made], made];
+      [ends[column], since[column]] = [top + height + gap, span > 1 ? [] : [...since[column], made]];
     }
     placed.set(card, made);
   }
   const end = Math.max(...ends);
   ends.forEach((_, column) => fill(column, end));
-  for (const wide of last.filter((made, at) => made.span > 1 && made.at === at)) {
-    const under = last.slice(wide.at, wide.at + wide.span).every((made) => made === wide), room = end - ends[wide.at];
-    if (under && room < 0.5 * wide.height) wide.more = room;
-  }
   return { placed, empty };
 };
 const pack = (grid) => {
@@ -163,7 +158,7 @@ const pack = (grid) => {
   grid.classList.remove('packed');
   for (const card of cards) Object.assign(card.style, { gridColumn: '', gridRow: '', minHeight: '' });
   const columns = getComputedStyle(grid).gridTemplateColumns.split(' ').length, gap = Math.ceil(parseFloat(getComputedStyle(grid).columnGap));
-  if (columns < 2 || !cards.length) return;
+  if (columns < 2 || !cards.length) return 0;
   grid.classList.add('packed');
   const asked = cards.map((card) => getComputedStyle(card).gridColumn);
   const fits = (card) => [...card.querySelectorAll(':scope > .scroll')].every((each) => each.scrollWidth <= each.clientWidth + 1);
@@ -182,16 +177,36 @@ const pack = (grid) => {
   best.placed.forEach(({ at, span, top, height, more }, card) => Object.assign(card.style, {
     gridColumn: `${at + 1} / span ${span}`, gridRow: `${top} / span ${height + more}`, minHeight: more ? `${height + more}px` : '',
   }));
+  return best.empty;
 };
 const tables = document.querySelectorAll('.card > .scroll'), grids = document.querySelectorAll('.grid');
-const packAll = () => {
-  grids.forEach(pack);
-  tables.forEach(hint);
-  grids.forEach(pack);
+const packAll = () => [pack, hint, pack].forEach((each) => (each === hint ? tables : grids).forEach((one) => each(one)));
+
+/* Of what is folded away, that is shown which best fills the room that cards leave, as long as it fills some. */
+const more = document.querySelector('.more');
+const folded = [...(more?.querySelectorAll('.card') ?? [])].map((card) => ({ card, home: card.parentNode }));
+const unfold = () => {
+  const rest = [...folded], back = () => rest.forEach(({ card, home }) => home.append(card));
+  const last = () => [...grids[0].querySelectorAll('.card:not(.wide, .words)')].at(-1);
+  const tried = ({ card }) => {
+    last().after(card);
+    const empty = pack(grids[0]);
+    back();
+    return empty;
+  };
+  back();
+  while (rest.length && last()) {
+    const empty = pack(grids[0]), left = rest.map(tried), least = Math.min(...left);
+    if (!(least < 0.7 * empty)) break;
+    last().after(rest.splice(left.indexOf(least), 1)[0].card);
+  }
+  if (more) more.hidden = !rest.length;
+  if (more) more.querySelector('span').textContent = rest.map(({ card }) => card.querySelector('h3, caption').textContent).join(' \u00b7 ');
+  packAll();
 };
 tables.forEach((scroll) => { scroll.onscroll = () => hint(scroll); });
-packAll();
-addEventListener('resize', packAll);
+unfold();
+addEventListener('resize', unfold);
 document.addEventListener('toggle', ({target}) => {
   packAll();
   target.querySelector(':target')?.scrollIntoView();
