@@ -1,7 +1,6 @@
 """What a run of several jobs on one fleet answers: trials with jobs as settings, each beside itself alone."""
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 
 import numpy as np
 import polars as pl
@@ -61,8 +60,8 @@ def jobs_answer(run: SharedRun) -> Answer:
     scenario, (trials, alone) = run.scenario, jobs_trials(run)
     checks, sentences = tuple(_checks(run, trials, alone)), list(_sentences(run, trials, alone))
     bad = [each.text for each in checks if each.state is Grade.BAD]
-    first = [each.text for about in (COST, BIAS) for each in sentences if each.about == about]  # who gets how much
-    headline = bad[0] if bad else " ".join(first)
+    first = [next((each.text for each in sentences if each.about == about), "") for about in (COST, BIAS)]
+    headline = bad[0] if bad else " ".join(filter(None, first))
     return Answer(
         kind="jobs",
         name=scenario.name,
@@ -75,8 +74,8 @@ def jobs_answer(run: SharedRun) -> Answer:
         checks=checks,
         sentences=[each for each in sentences if each.text not in headline],
         tiles=tuple(_tiles(trials, alone)),
-        sections=(Section("side-by-side", "The jobs", (_chart(trials, alone),), [_table(trials)]),),
-        figures=(JOBS,),
+        sections=(Section("side-by-side", "The jobs", tuple(_charts(trials, alone)), [_table(run, trials)]),),
+        figures=("pace", JOBS),
         origins={"": run_provenance(run.manifest)},
     )
 
@@ -118,36 +117,36 @@ def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sent
     text = f"{percent(left)} of the devices were selected by no job" if left else "Every device was selected by a job"
     yield Sentence(f"{text}.", WHAT, ("jobs.left_out_share",))
     of_far = _distance(trials)
-    pairs = [(metric, row, other) for metric in (of_far, UPDATES) for row, other in alone.items()]
     places = np.arange(len(trials.settings))
-    beside_itself = partial(contrasts, trials, less_is_better=True)
     looks = {
-        (metric, row): beside_itself(metric, reference=other, eligible=np.isin(places, (row, other)))
-        for metric, row, other in pairs
+        row: contrasts(trials, of_far, reference=other, eligible=np.isin(places, (row, other)), less_is_better=True)
+        for row, other in alone.items()
     }
     looks = dict(zip(looks, tested_together([*looks.values()]), strict=True))
     (far, paces), names = (trials.samples(metric)[:, 0] for metric in (of_far, UPDATES)), list(run.scenario.jobs)
-    of_bias, moved, tied, made = wording_of(of_far), list[str](), list[str](), list[str]()
-    stands = list[Standing | None]()
+    of_bias, moved, made, lost = wording_of(of_far), list[str](), list[str](), dict[str, float]()
+    stands = set[Standing | None]()
     for row, name in enumerate(names):
-        look, beside = looks.get((of_far, row)), ""
+        look, beside = looks.get(row), ""
         if look is not None and np.isfinite(look.difference[row]):
-            stands.append(look.standing(row))
+            stands.add(look.standing(row))
             moved.append(f"“{name}” {of_bias.contrast(look, row)}")
-            by = of_bias.difference(float(look.difference[row]), float(look.tested_half[row]))
-            tied.append(f"“{name}” {by}")
-            less = 1 - paces[row] / paces[alone[row]]
+            less = lost[name] = 1 - paces[row] / paces[alone[row]]
             more = f"{percent(abs(less))} {'fewer' if less > 0 else 'more'} than" if less else "as many as"
             beside = f", {more} alone"
         elif np.isfinite(far[row]):
             moved.append(f"“{name}” {of_bias.write(far[row])}")
         pace = f"makes {number(paces[row], 3)} updates per day{beside}" if paces[row] > 0 else "has no report"
         made.append(f"“{name}” {pace}")
+    if stands:
+        way = "significantly changes" if Standing.DIFFERS in stands else "does not significantly change"
+        yield Sentence(f"In this one run, it {way} how even their reports are.", BIAS, (of_far,))
     if moved:
-        way = "changes" if Standing.DIFFERS in stands else "does not significantly change"
-        way = f"Sharing the fleet {way} how far reports are" if stands else "Reports are"
-        shown = tied if {*stands} == {Standing.TIED} else moved
-        yield Sentence(f"{way}{of_bias.from_uniform} (TV): {'; '.join(shown)}.", BIAS, (of_far,))
+        way = "What sharing adds to the distance of reports" if stands else "Reports are"
+        yield Sentence(f"{way}{of_bias.from_uniform} (TV): {'; '.join(moved)}.", BIAS, (of_far,))
+    if len(lost) == len(names) and min(lost.values()) >= 0:
+        ways = [f"“{name}” {percent(share)}" for name, share in lost.items()]
+        made = [f"Sharing the fleet costs {listing(ways)} of the pace that each has alone"]
     yield Sentence(f"{'; '.join(made)}.", COST if moved else BIAS, (UPDATES,))
     for metric in losses_of(trials):
         by_job = zip(trials.settings["name"], trials.samples(metric)[:, 0].tolist(), strict=True)
@@ -161,39 +160,42 @@ def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sent
 
 
 def _tiles(trials: Trials, alone: dict[int, int]) -> Iterator[Tile]:
-    """Show the pace and the bias of the first jobs, beside those of each alone."""
+    """Show the pace that the first jobs lose, or have, and their bias, beside those of each alone."""
     of_far = _distance(trials)
+    far, paces = (trials.samples(metric)[:, 0] for metric in (of_far, UPDATES))
     for row in range(min(len(trials.settings) - len(alone), 2)):
-        name, by_itself = trials.settings["name"][row], alone.get(row)
-        ways = (
-            (UPDATES, "updates per day of “{}”", partial(number, digits=3)),
-            (of_far, f"“{{}}”,{wording_of(of_far).from_uniform} (TV)", tv),
-        )
-        for metric, label, write in ways:
-            values = trials.samples(metric)[:, 0]
-            if np.isfinite(values[row]):
-                beside = "" if by_itself is None else f"alone: {write(values[by_itself])}"
-                yield Tile(write(values[row]), label.format(name), beside)
+        name, other = trials.settings["name"][row], alone.get(row)
+        pace, beside = number(paces[row], 3), "" if other is None else f"alone: {number(paces[other], 3)}"
+        if other is not None and paces[row] < paces[other]:
+            lost = percent(_pace_lost(trials, row, other))
+            yield Tile(lost, f"of its pace lost by “{name}”", f"{pace} updates per day, {beside}")
+        elif np.isfinite(paces[row]):
+            yield Tile(pace, f"updates per day of “{name}”", beside)
+        if np.isfinite(far[row]):
+            beside = "" if other is None else f"alone: {tv(far[other])}"
+            yield Tile(tv(far[row]), f"“{name}”,{wording_of(of_far).from_uniform} (TV)", beside)
 
 
-def _chart(trials: Trials, alone: dict[int, int]) -> Chart:
-    """Draw the distance of each job from uniform with its interval, beside itself alone."""
+def _charts(trials: Trials, alone: dict[int, int]) -> Iterator[Chart]:
+    """Draw the pace of each job, and its distance from uniform with the interval, beside itself alone."""
     far = _distance(trials)
     rows = list(range(len(trials.settings) - len(alone)))
     order = [each for row in rows for each in (row, alone.get(row)) if each is not None]
-    order = [each for each in order if np.isfinite(trials.samples(far)[each, 0]) or each not in alone.values()]
-    share = 50 * trials.samples(far)[order, 0]
-    errors = trials.errors(far)
-    half = np.full(len(order), np.nan) if errors is None else 50 * NORMAL * errors[order]
-    names = tuple(trials.settings["name"][row] for row in order)
-    shared = np.array([row not in alone.values() for row in order])
+    errors, share, paces = trials.errors(far), 50 * trials.samples(far)[:, 0], trials.samples(UPDATES)[:, 0]
+    half = np.full(len(share), np.nan) if errors is None else 50 * NORMAL * errors
     unit = f"reports{wording_of(far).from_uniform} (TV, %)"
-    data = Rows(names, share, half, shared, ("beside the others", "alone"), unit, None)
-    return row_plot(data, JOBS, "Bias of each job")
+    ways = (("pace", "Pace of each job", paces, None, "updates per day"), (JOBS, "Bias of each job", share, half, unit))
+    for name, title, values, margin, what in ways:
+        some = [each for each in order if np.isfinite(values[each]) or each not in alone.values()]
+        shared = np.array([row not in alone.values() for row in some])
+        names, ends = tuple(trials.settings["name"][row] for row in some), None if margin is None else margin[some]
+        yield row_plot(Rows(names, values[some], ends, shared, ("beside the others", "alone"), what, None), name, title)
 
 
-def _table(trials: Trials) -> Table:
+def _table(run: Run, trials: Trials) -> Table:
     """Show the jobs side by side, and each by itself alone."""
     columns = [column_of(trials, metric) for metric in (UPDATES, TAKEN, _distance(trials), *_SHOWN)]
     note = f"Each job has a page of its own: {JOBS}/NAME/report.html. All figures are in {METRICS}, as job.NAME.METRIC."
+    if not all(job.server.selects_once for job in run.scenario.jobs.values()):
+        note = f"\N{EN DASH}: a buffered server has no rounds that wait. {note}"
     return setting_table(trials, "The jobs side by side", columns, note=note)

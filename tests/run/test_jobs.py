@@ -193,20 +193,24 @@ def test_the_page_says_what_the_metrics_say(scenario: Scenario, tmp_path: Path) 
     (text,) = report_directories([tmp_path / "run"], "json", None)
     told = json.loads(text)
     said = " ".join((told["answer"], *(each["text"] for each in (*told["checks"], *told["sentences"]))))
-    assert told["answer"].startswith("“keyboard” makes ")  # who gets how much, and then the bias
     of, figure = "job.{}.", "participation.reported_l1_uniform"
     apart = {
         name: 50 * (metrics[f"{of.format(name)}{figure}"] - metrics[f"{of.format(name)}alone.{figure}"])
         for name in ("keyboard", "speech")
     }
-    assert all(f"“{name}” {by:+.1f}".replace("-", "\N{MINUS SIGN}") in told["answer"] for name, by in apart.items())
+    assert all(f"“{name}” {by:+.1f}".replace("-", "\N{MINUS SIGN}") in said for name, by in apart.items())
     left = metrics["jobs.left_out_share"]
     assert ("Every device was selected by a job." in said) == (left == 0)
-    less = 100 * (1 - metrics["job.keyboard.updates.per_day"] / metrics["job.keyboard.alone.updates.per_day"])
-    share = (
-        f"{abs(less):.1f}\N{NARROW NO-BREAK SPACE}% {'fewer' if less > 0 else 'more'} than" if less else "as many as"
-    )
-    assert f" updates per day, {share} alone" in said
+    paces = ((metrics[f"job.{name}.updates.per_day"], metrics[f"job.{name}.alone.updates.per_day"]) for name in apart)
+    lost = [100 * (1 - beside / alone) for beside, alone in paces]
+    shares = [f"{abs(each):.1f}\N{NARROW NO-BREAK SPACE}%" if each else f"{each:.0f}" for each in lost]
+    if min(lost) >= 0:  # who gets how much, and then the bias
+        assert told["answer"].startswith(f"Sharing the fleet costs “keyboard” {shares[0]}")
+    else:
+        assert told["answer"].startswith("“keyboard” makes ")
+    ways = (f"{share} {'fewer' if each > 0 else 'more'} than alone" for share, each in zip(shares, lost, strict=True))
+    assert min(lost) >= 0 or all(f" updates per day, {way}" in said for way in ways)
+    assert "significantly change" in told["answer"]
     assert f"at delta = {metrics['privacy.user.delta']:g}" in said
     fewer = {"jobs.speech.groups": ["north"], "jobs.keyboard.groups": ["north"], "jobs.speech.privacy": None}
     record(scenario.with_values({**fewer, "expect": []}), tmp_path / "other", Provenance())
