@@ -119,10 +119,12 @@ def _write_page(page: Path | None, log: Path, setup: str, judged: "Sequence[Figu
     """Write the page of a comparison, where one is wanted."""
     if page is None:
         return
+    from fedsim.common.files import pasteable
     from fedsim.pages.backtest import backtest_answer
     from fedsim.pages.page import write_answer
 
-    command = shlex.join(["fedsim", *sys.argv[1:], "--check-ins", "FILE"])
+    words = (pasteable(each) if Path(each).is_absolute() else each for each in sys.argv[1:])
+    command = shlex.join(["fedsim", *words, "--check-ins", "check-ins.csv"])
     complain(f"Report: {write_answer(backtest_answer(log.name, setup, judged, command), page)}")
 
 

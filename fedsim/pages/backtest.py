@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fedsim.common.formatting import capitalized, count, listing, minus, percent
-from fedsim.measure.metrics import describe
+from fedsim.measure.metrics import describe, split
 from fedsim.pages.answer import TRUST, WHAT, Answer, Check, Grade, Section, Sentence
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.plot import Rows, row_plot
@@ -40,13 +40,18 @@ def backtest_answer(name: str, setup: str, judged: Sequence[Figure], command: st
     use = f"Trust the scenario for {listing(right)}" if right else "Trust the scenario for nothing that was compared"
     use += f", and not for {listing([what for what, some in wrong.items() if some])}." if right and ways else "."
     about = (
-        f"Expected is the mean of {count(RUNS)} runs of the scenario; from and to are where one more run would lie, "
-        "at 90 % for all figures together, and at least by `--tolerance`."
+        f"Expected is the mean of {count(RUNS)} runs of the scenario. From and to hold one more run of it, all figures "
+        "together in 9 of 10 cases, wider by `--check` percent of what is expected (by default 5)."
     )
     rows = tuple(written(each) for some in parts.values() for each in some)
     table = Table("The log beside the scenario", ("Figure", "Verdict", "Log", "Expected", "From", "To"), rows, words=2)
     remedy = off[0].remedy if off else ""
     changes = dict.fromkeys(each.because for each in off if each.because)
+    who, when = (parts[what] for what in ("who takes part", "when sessions begin"))
+    charts = (
+        _chart("who", "Who takes part", "%", who),
+        _chart("hours", "When sessions begin", "share of the sessions (%)", when),
+    )
     return Answer(
         kind="backtest",
         name=name,
@@ -58,33 +63,46 @@ def backtest_answer(name: str, setup: str, judged: Sequence[Figure], command: st
             *(Sentence(f"Why figures may be off: {why}.", WHAT) for why in changes),
             *(Sentence(each, TRUST) for each in (use, about)),
         ],
-        sections=(Section("figures", "Log and scenario", [_chart(judged)], [table]),),
-        figures=("hours",),
+        sections=(Section("figures", "Log and scenario", charts, [table]),),
+        figures=("who", "hours"),
     )
 
 
-def _chart(judged: Sequence[Figure]) -> Chart | None:
-    """Draw when sessions begin, the log beside where runs of the scenario lie; None where that is not compared."""
-    begins = _PARTS["when sessions begin"][0]
-    hours = [each for each in judged if each.name.startswith(begins)]
-    if not hours:
+_SHORT = {
+    "participation.l1_uniform": "from uniform (TV)",
+    "participation.gini": "Gini coefficient",
+    "participation.never_share": "never took part",
+}
+
+
+def _chart(name: str, title: str, unit: str, figures: Sequence[Figure]) -> Chart | None:
+    """Draw shares of a log beside where runs of the scenario lie; None where they are not compared."""
+    if not figures:
         return None
+    by = np.array([50.0 if each.name.endswith("l1_uniform") else 100.0 for each in figures])
     log, expected, low, high = (
-        100 * np.array([getattr(each, name) for each in hours]) for name in ("log", "expected", "low", "high")
+        by * [getattr(each, which) for each in figures] for which in ("log", "expected", "low", "high")
     )
-    within = np.array([each.within for each in hours])
     data = Rows(
-        names=[each.name.removeprefix(begins) for each in hours],
+        names=[_label(each.name) for each in figures],
         value=expected,
         margin=np.stack([expected - low, high - expected]),
-        filled=within,
+        filled=np.array([each.within for each in figures]),
         legend=("expected", "expected, and the log is off"),
-        unit="share of the sessions (%)",
+        unit=unit,
         theory=log,
         tick="log",
+        listed=True,
+        scale="linear",
         interval="where one more run of the scenario would lie",
     )
-    return row_plot(data, "hours", "When sessions begin")
+    return row_plot(data, name, title)
+
+
+def _label(name: str) -> str:
+    if describe(name) is None:
+        return name.removeprefix(_PARTS["when sessions begin"][0])
+    return _SHORT.get(name) or f"share of “{split(name)[1]['group']}”"
 
 
 def written(figure: Figure) -> tuple[str, ...]:

@@ -83,9 +83,10 @@ def backtest(log: SessionLog, check_ins: CleanTrace | None, time_zone: str | Non
     scenario = Scenario.of_document(Document(calibrate(early, fitted, time_zone).scenario))
     figures, _ = _lay_beside(scenario, log, split, over, time_zone, tolerance)
     there = [None if check_ins is None else _there(check_ins, *part) for part in ((first, split), (split, over))]
-    sides = (_Side(each, time_zone, share) for each, share in zip((early, late), there, strict=True))
     day = f"{log.base + timedelta(seconds=split):%Y-%m-%d}"
-    return _explained(figures, sides, _DAYS._replace(parameter=_DAYS.parameter.replace("DAY", day)))
+    when = (f"before {day}", f"since {day}")
+    sides = (_Side(*each) for each in zip(when, (early, late), (time_zone, time_zone), there, strict=True))
+    return _explained(figures, sides)
 
 
 def against(
@@ -103,11 +104,12 @@ def against(
     table = run.participations.join(clients, on="client", how="left").with_columns(pl.col("outcome").cast(pl.String))
     table = table.with_columns(how=pl.col("outcome").replace({o: e.how for o, e in SESSION_OUTCOMES.items()}))
     made = SessionLog(run.scenario.start, run.clients["client"].cast(pl.String), table, {})
+    there = None if check_ins is None else _there(check_ins, since, until) / len(check_ins.names)
     sides = (
-        _Side(made, time_zone, run.known.get("population.available_share")),
-        _Side(log, time_zone, None if check_ins is None else _there(check_ins, since, until) / len(check_ins.names)),
+        _Side("in the scenario", made, time_zone, run.known.get("population.available_share")),
+        _Side("in the log", log, time_zone, there),
     )
-    return _explained(figures, sides, _SCENARIO)
+    return _explained(figures, sides)
 
 
 def _since_until(log: SessionLog) -> tuple[float, float]:
@@ -168,49 +170,29 @@ def _figures(run: Run) -> dict[str, float]:
 
 
 class _Side(NamedTuple):
-    """One of two sides that are compared: its sessions, and for how much of the time devices were there."""
+    """One of two sides that are compared: what it is, its sessions, for how much of the time devices were there."""
 
+    where: str  # in a sentence: ``before 2026-01-08``, ``in the log``
     log: SessionLog
     time_zone: str | None
     available: float | None
 
 
-class _Words(NamedTuple):
-    """How a difference of two sides is said: of clients, of a parameter, of the time that devices were there."""
-
-    clients: str
-    parameter: str
-    available: str
-    alike: str
-
-
-_DAYS = _Words(
-    "{:,} clients of {} came, then {:,}",
-    "was {:.3g} before DAY, then {:.3g}",
-    "devices were available for {} of the time that they were before",
-    "no fitted parameter changed in these days",
-)
-_SCENARIO = _Words(
-    "{:,} clients of {} come in the scenario, and {:,} in the log",
-    "is {:.3g} in the scenario, and {:.3g} in the log",
-    "devices were available for {} of the time that they are in the scenario",
-    "no parameter differs from those of the scenario",
-)
-
-
-def _explained(figures: Sequence[Figure], sides: Iterable[_Side], words: _Words) -> list[Figure]:
+def _explained(figures: Sequence[Figure], sides: Iterable[_Side]) -> list[Figure]:
     """Say of figures that are off in what the two sides differ."""
     if all(each.within for each in figures):
         return [*figures]
     one, other = sides
-    named = [*_differences(one, other, words)]
+    named = [*_differences(one, other)]
     unknown = ["the log does not say when devices are available"] if other.available is None else []
-    why = "; ".join([*named, *unknown] or [f"the model is too simple, since {words.alike}"])
+    why = "; ".join(
+        [*named, *unknown] or [f"the model is too simple, since no parameter differs {one.where} and {other.where}"]
+    )
     ways = [_SINCE] * bool(named) + [CHECK_INS] * bool(unknown)
     return [each if each.within else replace(each, because=why, remedy=" ".join(ways)) for each in figures]
 
 
-def _differences(one: _Side, other: _Side, words: _Words) -> Iterator[str]:
+def _differences(one: _Side, other: _Side) -> Iterator[str]:
     """Say in what two sides differ: what no interval of both allows."""
     sizes = [
         dict(with_groups(each.log, each.time_zone).group_by("class").agg(pl.col("client").n_unique()).iter_rows())
@@ -219,17 +201,17 @@ def _differences(one: _Side, other: _Side, words: _Words) -> Iterator[str]:
     for name in sorted({*sizes[0], *sizes[1]}):
         before, after = (each.get(name, 0) for each in sizes)
         if abs(after - before) > 0.2 * max(before, after):
-            yield words.clients.format(before, name, after)
+            yield f"{before:,} clients of {name} came {one.where}, and {after:,} {other.where}"
     fits = [evidence_of_sessions(each.log, each.time_zone) for each in (one, other)]
     for name in sorted(fits[0].keys() & fits[1].keys()):
         ends, values = [each[name]["intervals"] for each in fits], [_values(each[name]) for each in fits]
         for key in sorted(ends[0].keys() & ends[1].keys()):
             (low, high), (then_low, then_high) = (each[key] for each in ends)
             if then_low > high or low > then_high:
-                differs = words.parameter.format(*(each[key] for each in values))
-                yield f"{name}: {_WORDS.get(key, key)} {differs}"
+                was, then = (f"{each[key]:.3g} {side.where}" for each, side in zip(values, (one, other), strict=True))
+                yield f"{name}: {_WORDS.get(key, key)} was {was}, and {then}"
     if one.available and other.available is not None and abs(ratio := other.available / one.available - 1) > _APART:
-        yield words.available.format(percent(1 + ratio))
+        yield f"devices were available {other.where} for {percent(1 + ratio)} of the time that they were {one.where}"
 
 
 def _there(check_ins: CleanTrace, since: float, until: float) -> float:
@@ -240,7 +222,7 @@ def _there(check_ins: CleanTrace, since: float, until: float) -> float:
 
 
 _SINCE = "Calibrate with the days after the change, `--since DAY`."
-CHECK_INS = "Calibrate with `--check-ins FILE`, which says when devices are available."
+CHECK_INS = "Calibrate with `--check-ins`, a table with device, start and end, which says when devices are available."
 _WORDS = {
     "per_hour": "the rate of drop-outs in an hour",
     "median": "the median session in seconds",

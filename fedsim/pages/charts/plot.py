@@ -83,6 +83,7 @@ class Series:
     margin: Floats | None = None  # half of each interval, or (2, n): how far it reaches down and up
     size: int = 1  # how many values each point is the mean of, at most
     names: Sequence[str] = ()  # of the first points, written beside them
+    scale: marks.AxisScale = "auto"
     interval: str = "95\N{NARROW NO-BREAK SPACE}% intervals"  # what the margins are
 
     @classmethod
@@ -264,7 +265,9 @@ class Rows:
     chosen: int | None = None  # the row that is marked
     theory: Floats | None = None  # a tick in each row
     tick: str = "theory"  # what it is
+    listed: bool = False  # the values of the ticks are written at the right, below what they are, not those of the dots
     chance: Floats | None = None  # half of the grey band around the reference in each row
+    scale: marks.AxisScale = "auto"
     interval: str = "95\N{NARROW NO-BREAK SPACE}% intervals"  # what the lines are
 
 
@@ -320,7 +323,7 @@ def _draw_rows(data: Rows, axes: Axes) -> None:
     if data.reference is not None:
         axes.axvline(data.reference, color=marks.INK, linestyle=marks.DOTTED, linewidth=1)
     shown = [each for each in (data.value, data.theory) if each is not None]
-    marks.set_scale(axes, "x", "auto", np.concatenate(shown))
+    marks.set_scale(axes, "x", data.scale, np.concatenate(shown))
     if data.margin is None and data.chance is None and axes.get_xscale() == "linear" and axes.get_xlim()[0] > 0:
         axes.set_xlim(0.0, 1.06 * float(np.concatenate(shown).max()))  # small differences are not drawn large
     if data.margin is not None:
@@ -341,9 +344,12 @@ def _draw_rows(data: Rows, axes: Axes) -> None:
         more = 0.04 * (most - least) * (axes.get_xscale() == "linear")
         axes.set_xlim(least - more * (least > 0), most + more)
         entries.append((band[0], "equal chances"))
-    size, apart = np.abs(data.value), float(np.ptp(data.value))
+    listed = data.theory if data.listed and data.theory is not None else data.value
+    size, apart = np.abs(listed), float(np.ptp(listed))
     decimals = 3 if apart < 0.05 else 2 if size.max() < 10 else 1
-    for row, value in zip(rows, data.value, strict=True):
+    if data.listed:
+        axes.text(1.02, len(rows) - 0.3, data.tick, transform=axes.get_yaxis_transform(), color=marks.MUTED)
+    for row, value in zip(rows, listed, strict=True):
         text = fixed(value, decimals) if size.min() >= 0.1 and size.max() < 100 else number(value, 3)
         axes.text(1.02, row, text, transform=axes.get_yaxis_transform(), va="center")
     marks.finish(axes, data.unit, "", entries if len(entries) > 1 else ())
