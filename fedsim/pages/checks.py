@@ -40,7 +40,7 @@ from fedsim.pages.methods import (
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import COVERED
 from fedsim.pages.trial_checks import LOWER_STEP, NAMED, settled_losses, surplus, theory_check
-from fedsim.pages.words import FORGOTTEN, cost_parts, hours_without
+from fedsim.pages.words import FORGOTTEN, cost_parts, headline, hours_without, how_often_each, of_a_month
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks, why_nothing
 from fedsim.run.check import LENGTH, SEEDS, STEP, Check, Grade
@@ -59,6 +59,7 @@ LOWER_COHORT = "Lower the separation or the cohort, or let rounds go on with few
 SEE_SESSIONS = "See how sessions ended, and why no report was taken."
 _TO_TEST = "Run longer, to test participation for bias."
 _WAITING = 0.1  # of the time that rounds wait for clients, from which on separations are not made longer
+_WASTED = 0.1  # of the sessions that the server aborts, from which on fewer are proposed
 _FILLED = 0.9  # of the rounds, this share should close with the reports they wanted
 
 
@@ -77,28 +78,32 @@ def ended(run: Run) -> Iterator[Check]:
 
 
 _UNKNOWN = {
-    "clients": ("Clients that never came are not known: nothing is measured of these", "coverage", "--clients FILE"),
-    "rounds": ("The log has no column round: nothing is measured of rounds", "rounds", "--columns round=NAME"),
-    "opened": ("When rounds opened is not known: nothing is measured of their waits", "waits", "--rounds FILE"),
+    "clients": ("Clients that never came are not known", "coverage", "clients", "all-clients.csv", "client"),
+    "rounds": ("The log has no column round", "rounds", "columns", "round=NAME", "as its column of rounds is named"),
+    "opened": ("When rounds opened is not known", "waits", "rounds", "rounds.csv", "round, opened_s, closed_s"),
     "eligible": (
-        "Which clients were eligible is not known: nothing is measured of availability",
-        *("availability", "--check-ins FILE"),
+        *("Which clients were eligible is not known", "availability"),
+        *("check-ins", "check-ins.csv", "device, start, end"),
     ),
 }
+"""What a log may lack, what is not measured without it, and the option of `measure` that gives it, with its columns."""
 
 
 def of_log(run: Run) -> Iterator[Check]:
-    """Whether a log of production tells what a run does."""
-    if run.scenario.log is None:
+    """Whether a log of production tells what a run does, and what it is good for."""
+    if (log := run.scenario.log) is None:
         return
-    lacking = [_UNKNOWN[each] for each in _UNKNOWN if each in run.scenario.log.unknown]
-    options = [option for *_, option in lacking]
-    remedy = (
-        f"Measure {listing([wanted for _, wanted, _ in lacking])}: add {listing([f'`{each}`' for each in options])}."
-    )
-    command = "" if run.manifest.get("command") else log_command("measure", run.scenario.log, " ".join(options))
-    for text, *_ in lacking:
-        yield Check("log", Grade.CAUTION, f"{text}.", remedy=remedy, command=command)
+    lacking, rerun = [_UNKNOWN[each] for each in _UNKNOWN if each in log.unknown], run.manifest.get("command")
+    holds = listing([f"`--{option}` ({columns})" for *_, option, _, columns in lacking])
+    remedy = f"Measure {listing([wanted for _, wanted, *_ in lacking])} too: add {holds}."
+    options = " ".join(f"--{option} {given}" for *_, option, given, _ in lacking)
+    for text, wanted, *_ in lacking:
+        command = "" if rerun else log_command("measure", log, options)
+        yield Check("log", Grade.CAUTION, f"{text}: nothing is measured of {wanted}.", remedy=remedy, command=command)
+    if not rerun and "rounds" not in log.unknown:
+        command = log_command("calibrate", log, f"--backtest --out {run.scenario.name}.fedsim.yaml")
+        remedy = "Make a scenario of the log, to try other settings; its backtest says for what to trust it."
+        yield Check("log", Grade.NONE, "A log shows one setting.", remedy=remedy, command=command)
 
 
 def reports_taken(run: Run) -> Iterator[Check]:
@@ -113,7 +118,10 @@ def reports_taken(run: Run) -> Iterator[Check]:
             mean_s = 3600 * run.known["sessions.device_hours"] / run.known["sessions.count"]
             minutes = math.ceil(2 * mean_s / 60)
             text = f"{count(len(run.rounds), run.noun)} in {duration(run.simulated_s)} brought no report: {nothing}"
-            remedy = f"Set a longer `deadline`, such as twice the {duration(mean_s)} that sessions took on average."
+            remedy = f"Set a longer `deadline`, such as twice the {duration(mean_s)} that sessions took on average"
+            last = 60 * minutes * len(run.rounds)  # a round that waits for no client is over at its deadline
+            waits = run.known.get("rounds.waiting_share") or run.known.get("rounds.shortage_share")
+            remedy += "." if waits else f": {count(len(run.rounds), run.noun)} then take at most {duration(last)}."
             command = command_of(run.manifest, "run", {"server.deadline": f"{minutes}m"})
         elif run.known.get("rounds.shortage_share") and not run.known.get("sessions.count") and len(run.gauges):
             there = run.gauges.group_by("time_s").agg(pl.col("eligible").sum())["eligible"]
@@ -362,6 +370,15 @@ def enough(run: Run) -> Iterator[Check]:
         yield Check("enough", Grade.OK, "The run is long enough to test participation for bias.")
 
 
+def month(run: Run) -> Iterator[Check]:
+    """Whether the headline is of 30 days, of which the run has fewer."""
+    if of_a_month(run) and headline(run) == how_often_each(run, bias_of(run)):
+        text = f"The 30 days of the headline are extrapolated from {duration(run.simulated_s)}."
+        command = command_of(run.manifest, "run", {"stop.rounds": "null", "stop.duration": "30d"})
+        remedy = f"Simulate 30 days, of which this run has {duration(run.simulated_s)}."
+        yield Check("month", Grade.CAUTION, text, facts=("clients",), remedy=remedy, command=command, turns=LENGTH)
+
+
 def separation(run: Run) -> Iterator[Check]:
     """Whether clients can take part often enough, as far as separations and cool-downs let them."""
     clients = run.clients
@@ -418,6 +435,19 @@ def waits(run: Run) -> Iterator[Check]:
         more = "Add devices that are available in the other hours, as of other time zones: rounds wait there."
         by = {} if recorded else {"remedy": more}
     yield Check("waits", Grade.NONE, text, facts=("rounds.waiting_share",), **by)
+
+
+def aborted(run: Run) -> Iterator[Check]:
+    """Whether much device time is wasted since rounds select more clients than they want: a finding, as `waits`."""
+    server, share = run.scenario.server, run.known.get("sessions.wasted_share", 0.0)
+    if server.selects_once and server.over_select > 1 and run.known.get("sessions.aborted_share", 0.0) >= _WASTED:
+        text = f"{percent(share)} of the device time was wasted."
+        tried = ", ".join(f"{1 + by * (server.over_select - 1):g}" for by in (0, 0.5, 1))
+        command = command_of(run.manifest, "sweep", {"sweep.grid": f"{{server.over_select: [{tried}]}}"})
+        remedy = (
+            "Sweep `over_select`: with fewer clients selected less device time is wasted, and rounds may take longer."
+        )
+        yield Check("wasted", Grade.NONE, text, facts=("sessions.wasted_share",), remedy=remedy, command=command)
 
 
 def spends(run: Run) -> Iterator[Check]:
@@ -518,10 +548,10 @@ def seeds(run: Run) -> Iterator[Check]:
 
 
 CHECKS: tuple[Callable[[Run], Iterator[Check]], ...] = (
-    *(ended, reports_taken, of_log, privacy, trained, steps, expectations, enough, settled, separation, shocks, budget),
-    *(epsilons, spends, theory, seeds, setting, even, full_cohorts, spread, waits),
+    *(ended, reports_taken, of_log, privacy, trained, steps, expectations, enough, month, settled, separation, shocks),
+    *(budget, epsilons, spends, setting, even, full_cohorts, spread, waits, aborted, theory, seeds),
 )
-"""All checks, the gravest first."""
+"""All checks, the gravest first, and last those whose remedy is other seeds: findings have one of their own."""
 
 
 def checks_of(run: Run) -> list[Check]:

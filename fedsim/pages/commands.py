@@ -8,6 +8,7 @@ from shlex import join, split
 from types import MappingProxyType
 from typing import cast
 
+from fedsim.common.files import pasteable
 from fedsim.run.check import Check
 from fedsim.scenario.log import ProductionLog
 from fedsim.scenario.stop import Stop
@@ -40,14 +41,16 @@ def command_of(
     return ""
 
 
-def log_command(verb: str, log: ProductionLog, option: str) -> str:
-    """Return the command that reads a log as it was read, with one more option."""
-    given, words = log.model_dump(mode="json", exclude_none=True), ["fedsim", verb, log.file]
+def log_command(verb: str, log: ProductionLog, options: str) -> str:
+    """Return the command that reads a log as it was read, with more options, `options`."""
+    alone = {"clients", "rounds"} if verb != "measure" else set[str]()  # these are options of `measure`
+    given, words = log.model_dump(mode="json", exclude_none=True, exclude=alone), ["fedsim", verb, pasteable(log.file)]
     hows = {how: "|".join(word for word in log.outcomes if log.outcomes[word] == how) for how in log.outcomes.values()}
     for key, value in {**given, "outcomes": hows}.items():
         pairs = ",".join(f"{name}={word}" for name, word in value.items()) if isinstance(value, dict) else value
+        pairs = pasteable(str(pairs)) if key in {"clients", "rounds", "check_ins"} else pairs
         words += [f"--{key.replace('_', '-')}", str(pairs)] if pairs and key != "file" else []
-    return f"{join(words)} {option}"
+    return f"{join(words)} {options}"
 
 
 def _without(words: Sequence[str], keys: Mapping[str, object]) -> Iterator[str]:

@@ -22,6 +22,7 @@ from fedsim.pages import tables
 from fedsim.pages.answer import Answer, Grade, Section, Sentence, Tile
 from fedsim.pages.bias import NOBODY, Bias, Seen, bias_of, one_round
 from fedsim.pages.charts import OWN, RUN_CHARTS, Chart, run_charts
+from fedsim.pages.charts.rounds import WAITING
 from fedsim.pages.checks import checks_of
 from fedsim.pages.expectations import verdict
 from fedsim.pages.methods import optimizer_figures, optimizers, references, same_training
@@ -34,6 +35,7 @@ from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.epsilon import epsilon_of_rho
 from fedsim.run.run import Run
 from fedsim.scenario.server import has_random_size
+from fedsim.scenario.trace import Trace
 
 
 def run_answer(run: Run, plugins: bool = False) -> Answer:
@@ -95,6 +97,8 @@ def setup_of(run: Run) -> list[str]:
     ends = count_range(int(separation.min() or 0), int(separation.max() or 0))  # type: ignore[arg-type]
     noun = "device" if run.scenario.log is None else "client"
     parts = [count(len(run.clients), noun) + (f" in {count(groups)} groups" if groups > 1 else "")]
+    traces = {each.availability.file for each in run.scenario.population if isinstance(each.availability, Trace)}
+    parts += [f"available as in {file}" for file in traces if len(traces) == 1]
     if run.scenario.log is None:
         parts += [equation("R", ends), *([f"cool-down {duration(cooldown_s)}"] if cooldown_s else [])]
     if run.scenario.log is None or "rounds" not in run.scenario.log.unknown:
@@ -145,15 +149,13 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     if not run.scenario.headline and run.scenario.learning is None:
         for way, r in [*forgotten(run)][:_STUDIED]:
             yield Tile(way, f"to within {percent(FORGOTTEN)} of the long-run shares", equation("R", r))
-    if bias.seen not in {*NOBODY, Seen.ONCE}:
-        ends = bias.of(bias.trend or "") if not bias.whole else ()
-        if len(ends) == 2:
-            times = " and ".join(number(part.times, 3) for part in ends)
-            which = " and ".join(part.name for part in ends)
-            yield Tile(times, "times its fair share of the reports", f"{which}: a significant trend")
-        else:
-            fair = "" if bias.fair is None else f"equal chances: {percent(bias.fair)}"
-            yield Tile(percent(bias.measured), "from uniform participation (TV)", fair)
+    if bias.seen not in {*NOBODY, Seen.ONCE} and (bias.whole or not bias.trend):
+        fair = "" if bias.fair is None else f"equal chances: {percent(bias.fair)}"
+        yield Tile(percent(bias.measured), "from uniform participation (TV)", fair)
+    if bias.seen is Seen.UNMEASURED:
+        counts = run.clients["reported"]
+        each = number(float(counts.mean()), 3)  # type: ignore[arg-type]
+        yield Tile(count(int(counts.max())), "reports of the busiest client", f"{each} on average")  # type: ignore[arg-type]
     every, twins = optimizer_figures(run, "loss"), references(optimizers(run))
     losses = {name: loss for name, loss in every.items() if name not in twins}
     if losses and not one_round(run):
@@ -165,7 +167,11 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     daily = None if len(run.rounds) < 2 else run.known.get("updates.per_day")
     pace = "" if daily is None else wording_of("updates.per_day").write(daily)
     if "rounds.count" in run.known:
-        yield Tile(count(len(run.rounds)), noun, pace, ("updates.per_day",))
+        made = run.known.get("updates.per_day") != 0 or len(run.rounds) < 2
+        yield Tile(count(len(run.rounds)), noun, pace if made else "none updated the model", ("updates.per_day",))
+    if (waits := run.known.get("rounds.waiting_share", 0.0)) >= WAITING:
+        of = f"{duration(waits * run.simulated_s)} of {duration(run.simulated_s)}"
+        yield Tile(percent(waits), f"of the time {run.noun}s wait for clients", of)
     paid = [
         f"{wording_of(f'fleet.{name}').write(run.known[f'fleet.{name}'])}{way}"
         for name, way in _PAID.items()

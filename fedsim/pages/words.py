@@ -11,7 +11,7 @@ import polars as pl
 from fedsim.common.formatting import capitalized, count, count_range, duration, equation, listing, number, percent
 from fedsim.common.instants import DAY_S
 from fedsim.common.outcomes import SESSION_OUTCOMES
-from fedsim.measure.frequencies import fair_half
+from fedsim.measure.frequencies import fair_half, overdispersed
 from fedsim.measure.metrics import split
 from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
 from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, one_round
@@ -93,16 +93,25 @@ def how_often(run: Run) -> Sentence | None:
 
 
 def how_often_each(run: Run, bias: Bias) -> Sentence:
-    """Say how often each of a few clients reported, what that is in a day, and whether they differ significantly."""
+    """Say how often each of a few clients reported, or what that is in 30 days, and whether they differ."""
     counts, days = run.clients["reported"].to_numpy(), run.simulated_s / DAY_S
-    ends, mean = count_range(int(counts.min()), int(counts.max())), float(counts.mean())
-    took = duration(run.simulated_s)
-    took = f"the {took} that its {count(len(run.rounds), run.noun)} took" if _by_rounds(run) else took
+    lasted, devices = duration(run.simulated_s), f"Each of the {len(counts)} devices"
     tested = {Seen.BIAS: "; the differences are significant", Seen.NONE: "; the differences are not significant"}
-    text = f"Each of the {len(counts)} devices reported {number(mean, 3)} times on average in {took} ({ends})"
-    text += f", {number(mean / days, 3)} times a day" * (days >= 1)
-    text += f" or about {number(30 * mean / days, 2)} in 30 days" * (days >= 1 and _by_rounds(run))
+    if of_a_month(run):
+        least, often, most = (number(30 * each / days, 2) for each in (counts.min(), counts.mean(), counts.max()))
+        text = (
+            f"{devices} reports about {often} times in 30 days ({least} to {most}), if it goes on as in these {lasted}"
+        )
+    else:
+        ends, mean = count_range(int(counts.min()), int(counts.max())), float(counts.mean())
+        text = f"{devices} reported {number(mean, 3)} times on average in {lasted} ({ends})"
+        text += f", {number(mean / days, 3)} times a day" * (days >= 1)
     return Sentence(f"{text}{tested.get(bias.seen, '')}.", BIAS, ("clients", "bias"))
+
+
+def of_a_month(run: Run) -> bool:
+    """Say whether what a run of a few clients shows of 30 days follows from fewer, which its rounds took."""
+    return 1 < len(run.clients) < _FEW and _by_rounds(run) and DAY_S <= run.simulated_s < 30 * DAY_S
 
 
 def _by_rounds(run: Run) -> bool:
@@ -114,6 +123,8 @@ def how_even(run: Run, bias: Bias) -> Sentence | None:
     """Say how far participation is from uniform (TV), and whether that is significant."""
     if bias.seen is Seen.UNMEASURED:
         return among_those_seen(run)
+    if bias.seen is Seen.NOBODY:
+        return Sentence("No report was taken: who takes part cannot be measured.", BIAS, ("bias",))
     if bias.seen in NOBODY:
         return None
     chance = f"equal chances would give{'' if bias.fair is None else f' ({percent(bias.fair)})'}"
@@ -130,11 +141,12 @@ def how_even(run: Run, bias: Bias) -> Sentence | None:
         judged = f"more even than {chance}"
     else:
         judged = f"{'' if bias.whole else 'not '}significantly more than {chance}"
-    share = "that share of the reports would have to come from other clients"
     text = f"Participation is {percent(bias.measured)} from uniform (TV), {judged}"
     if bias.trend and not bias.whole:
-        share = "too coarse a measure to show the trend over tenths"
-    return Sentence(f"{text}: {share}." if bias.whole or bias.trend else f"{text}.", BIAS, facts)
+        text = f"Client by client, participation is {percent(bias.measured)} from uniform (TV), {judged}"
+        text += ": what is significant is the trend over tenths"
+    share = ": that share of the reports would have to come from other clients" * bias.whole
+    return Sentence(f"{text}{share}.", BIAS, facts)
 
 
 def among_those_seen(run: Run) -> Sentence | None:
@@ -143,9 +155,9 @@ def among_those_seen(run: Run) -> Sentence | None:
     if len(counts) < 2 or not counts.sum():
         return None
     half, fair = float(counts[: len(counts) // 2].sum() / counts.sum()), fair_half(int(counts.sum()), len(counts))
-    text = f"Of the {count(len(counts), 'client')} in the log, the half that reported least gave {percent(half)} of "
-    text += f"the reports ({percent(fair)} by equal chances), and the busiest client gave {count(int(counts[-1]))} "
-    text += f"({number(float(counts.mean()), 3)} on average)."
+    judged = "significantly less" if overdispersed(counts) else "not significantly less"
+    text = f"Reports are {judged} even than chance: of the {count(len(counts), 'client')} in the log, the half that "
+    text += f"reported least gave {percent(half)} of them ({percent(fair)} by equal chances)."
     return Sentence(text, BIAS, ("clients",))
 
 
@@ -210,11 +222,11 @@ def trend(bias: Bias) -> Sentence | None:
     if bias.trend is None or len(parts) != 2:
         return None
     (most, high), (least, low) = parts.items()
-    text = f"The {least} {_times(low)}, and the {most} {_ratio(high.times)} times"
-    text = text if low.times else f"The {least} never reported, and the {most} {_times(high)}"
+    text = f"the {most} {_times(high)}, and the {least} {_ratio(low.times)} times"
+    text = text if low.times else f"the {least} never reported, and the {most} {_times(high)}"
     how = {"speed": "faster", "availability": "more available"}[bias.trend]
-    way = f"the {how} clients are, the {'more' if high.times > low.times else 'less'} often"
-    return Sentence(f"{text} (significant: {way}).", BIAS, (*high.facts, *low.facts))
+    way = f"The {how} clients are, the {'more' if high.times > low.times else 'less'} often they take part"
+    return Sentence(f"{way} (significant): {text}.", BIAS, (*high.facts, *low.facts))
 
 
 def strongest(bias: Bias) -> Sentence | None:
@@ -461,6 +473,11 @@ def wasted(run: Run) -> Sentence | None:
         ways[[*ends].index("sessions.aborted_share")] += " (rounds select more clients than they take reports of)"
     text = f"{percent(share)} of the device time was wasted."
     text += f" Of the sessions, {listing(ways)}." if ways else ""
+    if share == 1 and run.known.get("sessions.late_share") == 1 and server.deadline is not None:
+        mean = duration(3600 * run.known["sessions.device_hours"] / run.known["sessions.count"])
+        text = (
+            f"All device time was wasted: sessions took {mean} on average; the deadline is {duration(server.deadline)}."
+        )
     return Sentence(text, COST, ("sessions.wasted_share", *ends))
 
 

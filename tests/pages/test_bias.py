@@ -160,7 +160,7 @@ def test_a_trend_over_tenths_is_found(run: Run, tilt: float, least: int, most: i
         found_in += bias.trend == "speed"
         said = trend(bias)
         assert (said is not None) == (bias.trend is not None)
-        assert said is None or "the faster clients are, the more often" in said.text or not tilt
+        assert said is None or "The faster clients are, the more often" in said.text or not tilt
     assert least <= found_in <= most
 
 

@@ -20,7 +20,7 @@ from fedsim.pages.terminal import spoken
 from fedsim.pages.trial_checks import LONGER, LOWER_STEP
 from fedsim.run.check import Check, Grade, agreeing, exit_code
 from fedsim.run.load import load_one
-from fedsim.run.run import Run
+from fedsim.run.run import Run, with_manifest
 from fedsim.scenario.component import Choice
 from fedsim.scenario.privacy import Privacy
 from fedsim.scenario.session import Session
@@ -237,6 +237,7 @@ def test_a_study_that_noise_hides_asks_for_replicas(run: Run, floor: float, aske
     [
         ({"rounds__waiting_share": 0.3}, {}, "waits", "Sweep smaller cohorts, with which rounds wait less."),
         ({"rounds__waiting_share": 0.05}, {}, "waits", None),
+        ({"sessions__aborted_share": 0.3}, {}, "wasted", None),  # the server selects no more than it wants
         (
             {"rounds__waiting_share": 0.3, "population__available_share__utc__03": 0.0},
             {},
@@ -347,7 +348,7 @@ def test_a_check_of_ones_own_is_one_function(run: Run, monkeypatch: pytest.Monke
     monkeypatch.setattr("fedsim.pages.checks.CHECKS", (lambda _: iter([own]), *CHECKS))
     answer = run_answer(run)
     assert answer.headline == "It is Monday."
-    assert [chip.name for chip in strip(answer)][:2] == ["", "mine"]
+    assert [chip.name for chip in strip(answer)][:2] == ["mine", "seeds"]
     assert next(iter(answer.remedies)).text == "Wait until Tuesday."
 
 
@@ -377,6 +378,22 @@ def test_nobody_is_advised_to_add_devices_to_a_trace(small: Load) -> None:
     for each, begins in ((given, "Add devices"), (scenario(given, population=[recorded]), "")):
         (check,) = (check for check in checks_of(each) if check.name == "waits")
         assert check.remedy[: len("Add devices")] == begins
+
+
+@pytest.mark.parametrize(("aborted", "asked"), [(0.3, True), (0.05, False)])
+def test_where_sessions_are_aborted_fewer_are_proposed(small: Load, aborted: float, asked: bool) -> None:
+    run = with_manifest(simulate(small("server.over_select=1.5", "population.*.separation=0")))
+    given = manifest(known(run, sessions__aborted_share=aborted), command="fedsim run made.fedsim.yaml")
+    commands = [each.command for each in checks_of(given) if each.name == "wasted"]
+    assert commands == ["fedsim sweep made.fedsim.yaml --set 'sweep.grid={server.over_select: [1, 1.25, 1.5]}'"] * asked
+
+
+def test_other_seeds_are_the_last_of_what_is_advised(run: Run) -> None:
+    """They come after what a finding asks for, which is a main step; the page folds all but the first."""
+    given = manifest(known(run, rounds__waiting_share=0.3), command="fedsim run made.fedsim.yaml")
+    remedies = [each.command for each in run_answer(given).remedies]
+    assert len(remedies) > 1
+    assert ["seeds" in each for each in remedies] == [False] * (len(remedies) - 1) + [True]
 
 
 def test_of_one_device_more_are_simulated(small: Load) -> None:

@@ -1,5 +1,6 @@
 """Commands that pages name: each key is set once, and each writes to a folder of its own."""
 
+from pathlib import Path
 from shlex import split
 
 from fedsim.pages.commands import command_of, in_own_folders, log_command, longer, with_seeds
@@ -48,7 +49,9 @@ def test_a_log_is_read_as_it_was_and_by_one_more_option() -> None:
     more = {"base": "2026-01-05T00:00:00Z", "unit": "ms", "check_ins": "there.csv"}
     log = ProductionLog.model_validate(told | more)
     words = split(log_command("measure", log, "--clients FILE"))
-    assert words[:3] == ["fedsim", "measure", "a b.csv"]
+    here = log.model_copy(update={"file": str(Path("a b.csv").absolute()), "clients": "all.csv"})
+    assert words[:3] == split(log_command("measure", here, ""))[:3] == ["fedsim", "measure", "a b.csv"]
+    assert "--clients" not in split(log_command("calibrate", here, ""))
     assert dict(zip(words[3::2], words[4::2], strict=True)) == {
         "--columns": "client=id",
         "--outcomes": "reported=OK|FINE",

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from fedsim import simulate
 from fedsim.common.arrays import Floats, Ints
-from fedsim.measure.frequencies import fair_half, gini
+from fedsim.measure.frequencies import fair_half, gini, overdispersed
 from fedsim.measure.verdict import share_variance
 from fedsim.pages.bias import bias_of
 from fedsim.pages.charts import Chart
@@ -168,6 +168,15 @@ def test_equal_chances_are_what_a_fair_lottery_draws_in_order(run: Run) -> None:
     np.testing.assert_allclose(fair[1:], np.cumsum(draws, axis=1).mean(axis=0) / counts.sum(), atol=0.002)
     half = draws[:, :50].sum(axis=1).mean() / counts.sum()
     assert fair_half(int(counts.sum()), 100) == pytest.approx(half, abs=0.002)
+
+
+@pytest.mark.parametrize(("spread", "least", "most"), [(0.0, 5, 20), (0.5, 190, 200)])
+def test_counts_of_equal_chances_are_overdispersed_in_one_of_twenty_cases(spread: float, least: int, most: int) -> None:
+    generator = np.random.default_rng(3)
+    chances = 1 + spread * np.linspace(-1, 1, 60)
+    drawn = generator.multinomial(900, chances / chances.sum(), 200)
+    assert least <= sum(map(overdispersed, drawn)) <= most
+    assert not overdispersed(np.zeros(4, dtype=np.int64))
 
 
 def drawn_lorenz(run: Run) -> list[tuple[Floats, Floats]]:

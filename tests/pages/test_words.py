@@ -183,15 +183,24 @@ def test_what_the_headline_says_is_not_said_again(small: Load) -> None:
     assert first.text not in [each.text for each in run_answer(run).sentences]
 
 
-def test_of_a_run_that_ended_by_its_rounds_a_month_is_said(small: Load) -> None:
+@pytest.mark.parametrize(
+    ("stop", "said"), [("{rounds: 100}", True), ("{rounds: 1400}", False), ("{duration: 2d}", False)]
+)
+def test_of_a_run_that_ended_by_its_rounds_a_month_is_said(small: Load, stop: str, said: bool) -> None:
+    """It is extrapolated, which a check says, with the run that need not; of more than a month nothing is."""
     few = ("population=[{devices: 6, separation: 1}]", "server.cohort=2", "server.pause=30m")
-    for stop, said in (("stop={rounds: 100}", True), ("stop={duration: 2d}", False)):
-        text = how_often_each(run := simulate(small(stop, *few)), bias_of(run)).text
-        assert " times a day" in text
-        assert (" in 30 days" in text) == said
-        if said:
-            a_month = 30 * 86_400 * int(run.clients["reported"].sum()) / len(run.clients) / run.simulated_s
-            assert f" or about {number(a_month, 2)} in 30 days" in text
+    run = simulate(small(f"stop={stop}", *few))
+    text, counts = how_often_each(run, bias_of(run)).text, run.clients["reported"].to_numpy()
+    assert (" in 30 days (" in text) == said
+    assert (" times a day" in text) != said
+    if said:
+        a_month = [
+            number(each * 30 * 86_400 / run.simulated_s, 2) for each in (counts.mean(), counts.min(), counts.max())
+        ]
+        assert "about {} times in 30 days ({} to {})".format(*a_month) in text
+    given = replace(run, manifest={**run.manifest, "command": "fedsim run made.fedsim.yaml"})
+    again = ["fedsim run made.fedsim.yaml --set stop.rounds=null --set stop.duration=30d"]
+    assert [each.command for each in checks_of(given) if each.name == "month"] == again * said
 
 
 def test_what_was_wasted_is_said_by_its_causes(small: Load) -> None:

@@ -75,11 +75,14 @@ def test_without_a_roster_what_needs_all_clients_is_null_and_said(exported: Path
     page = (exported / "bare/report.html").read_text(encoding="utf-8")
     assert "Clients that never came are not known" in page
     assert "Which clients were eligible is not known" in page
-    halves = re.findall("the half that reported least gave ([0-9.]+)\\s% of the reports .([0-9.]+)\\s% by equal", page)
+    halves = re.findall("the half that reported least gave ([0-9.]+)\\s% of them .([0-9.]+)\\s% by equal", page)
     assert 0 < float(halves[0][0]) < float(halves[0][1]) < 50
-    (command,) = {each.command for each in checks_of(log) if each.command}
-    assert " --clients FILE " in command
-    assert " --check-ins FILE" in command
+    assert "When sessions begin" in page
+    assert "When devices are available" not in page
+    measures, calibrates = dict.fromkeys(each.command for each in checks_of(log) if each.command)
+    assert measures.startswith("fedsim measure ")
+    assert " --clients all-clients.csv --rounds rounds.csv --check-ins check-ins.csv" in measures
+    assert calibrates.startswith("fedsim calibrate ")
     compared = fedsim("compare", exported / "bare", exported / "run")
     assert compared.returncode == 0, compared.stderr
     assert "availability.kind" not in compared.stdout + compared.stderr

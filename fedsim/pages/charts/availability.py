@@ -18,30 +18,35 @@ _HOURS = {float(hour): f"{hour:02d}" for hour in range(0, 25, 3)}
 
 
 def local_chart(run: Run) -> Chart | None:
-    """Draw when sessions begin and when devices are available, by hour of their own day; None within one day."""
+    """Draw when sessions begin and, but of a log without check-ins, when devices are available, by hour of their day.
+
+    None within one day, and where devices are always available.
+    """
     days, starts = int(run.simulated_s // DAY_S), run.series.get("starts")
     shares = np.array([run.known.get(f"population.available_share.local.{h:02d}", np.nan) for h in range(24)])
-    if not days or starts is None or not np.isfinite(shares).all() or np.ptp(shares) <= 0:
+    gauged = bool(np.isfinite(shares).all()) or run.scenario.log is None
+    if not days or starts is None or (gauged and not np.ptp(shares) > 0):
         return None
-    begun, counted = np.zeros(24), list[float]()
+    begun, counted, zones = np.zeros(24), list[float](), set[str]()
     for (zone,), slots in starts.filter(pl.col("slot") < days * DAY_S / SLOT_S).group_by("time_zone"):
         hours = _local(run, slots["slot"] * SLOT_S, zone).dt.hour()
         begun += np.bincount(hours.to_numpy(), weights=slots["len"].to_numpy(), minlength=24)
+        zones.add(str(zone or ""))
     for (zone,), gauges in run.gauges.group_by("time_zone"):
         counted += (_local(run, gauges["time_s"], zone).dt.minute() / 60).to_list()
     if not begun.any():
         return None
-    hour, at = np.arange(24.0), float(np.mean(counted))  # devices are counted at instants, on the hour by default
-    series = [
-        Series("available devices", hour + at, shares / shares.mean(), marks.SERIES[0]),
-        Series("sessions begun", hour + 0.5, begun / begun.mean(), marks.SERIES[1]),
-    ]
-    low, high = int(shares.argmin()), int(shares.argmax())
-    finding = (
-        f"From {percent(shares[low])} of the devices available at {low}:00 to {percent(shares[high])} at {high}:00."
-    )
-    look = AxisLook("local hour", ticks=_HOURS), AxisLook("times the mean of the day")
-    return line_plot("hours", "When devices are available and take part", series, *look, finding=finding)
+    hour, title = np.arange(24.0), "When sessions begin"
+    series = [Series("sessions begun", hour + 0.5, begun / begun.mean(), marks.SERIES[1])]
+    look, share = AxisLook("local hour" if any(zones) else "hour (UTC)", ticks=_HOURS), begun / begun.sum()
+    if gauged:
+        title, share = "When devices are available and take part", shares
+        at = float(np.mean(counted))  # devices are counted at instants, on the hour by default
+        series = [Series("available devices", hour + at, shares / shares.mean(), marks.SERIES[0]), *series]
+    low, high = int(share.argmin()), int(share.argmax())
+    what, when = ("devices available", "at") if gauged else ("sessions begun", "in the hour of")
+    finding = f"From {percent(share[low])} of the {what} {when} {low}:00 to {percent(share[high])} {when} {high}:00."
+    return line_plot("hours", title, series, look, AxisLook("times the mean of the day"), finding=finding)
 
 
 def _local(run: Run, seconds: pl.Series, zone: object) -> pl.Series:

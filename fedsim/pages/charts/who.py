@@ -9,7 +9,6 @@ import polars as pl
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import count, duration, listing, number, percent
 from fedsim.common.instants import time_unit
-from fedsim.common.intervals import bisected
 from fedsim.measure.frequencies import fair_counts, gini
 from fedsim.measure.series import by_span
 from fedsim.pages.bias import Bias, bias_of
@@ -106,16 +105,9 @@ def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
         counts, reached = fair_counts(taken, clients)
         upto = np.append(np.floor(reached[:-1] * clients + 0.5), clients)
         often, away = np.diff(upto, prepend=0.0), counts - taken / clients
-
-        def fair(wider: float) -> Floats:  # a share for each count, less or more apart, of which none is negative
-            values = np.maximum(taken / clients + wider * away, 0.0)
-            return np.asarray(values / (values @ often))
-
-        wider = 1.0
-        if wanted is not None:
-            far = 2 * wanted
-            wider = bisected(lambda by: float(np.abs(fair(by) - 1 / clients) @ often) < far, 0.0, 100.0, 1e-9)
-        series.append(_lorenz("equal chances", fair(wider), often, marks.MUTED))
+        wider = 1.0 if wanted is None else 2 * wanted * taken / max(float(np.abs(away) @ often), 1e-9)
+        fair = np.maximum(taken / clients + wider * away, 0.0)  # less or more apart
+        series.append(_lorenz("equal chances", fair, often, marks.MUTED))
     ends = np.array([0.0, 1.0])
     series.append(Series("all equal", ends, ends, marks.INK, "dotted"))
     look = AxisLook("clients, fewest reports first", "percent"), AxisLook("share of the reports", "percent")
