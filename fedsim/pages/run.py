@@ -30,7 +30,7 @@ from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.own_charts import own_charts
 from fedsim.pages.provenance import run_provenance
 from fedsim.pages.tables import Table
-from fedsim.pages.words import FORGOTTEN, forgotten, headline, sentences
+from fedsim.pages.words import FORGOTTEN, HARDLY, forgotten, headline, sentences
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.epsilon import epsilon_of_rho
 from fedsim.run.run import Run
@@ -149,9 +149,12 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     if not run.scenario.headline and run.scenario.learning is None:
         for way, r in [*forgotten(run)][:_STUDIED]:
             yield Tile(way, f"to within {percent(FORGOTTEN)} of the long-run shares", equation("R", r))
-    if bias.seen not in {*NOBODY, Seen.ONCE} and (bias.whole or not bias.trend):
+    measured = bias.seen not in {*NOBODY, Seen.ONCE}
+    if measured and (bias.whole or not bias.trend):
         fair = "" if bias.fair is None else f"equal chances: {percent(bias.fair)}"
         yield Tile(percent(bias.measured), "from uniform participation (TV)", fair)
+    if measured and (never := run.known.get("participation.never_share", 0.0)) >= HARDLY:
+        yield Tile(percent(never), "of the clients were never selected")
     if bias.seen is Seen.UNMEASURED:
         counts = run.clients["reported"]
         each = number(float(counts.mean()), 3)  # type: ignore[arg-type]

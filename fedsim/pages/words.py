@@ -35,7 +35,7 @@ FORGOTTEN = 0.01  # distance from the long run at which the start counts as forg
 _NAMED = 6  # methods, groups or separations that a sentence names at most
 _GAP = 0.1  # of a loss, by which it differs between groups: worth a word
 _SMALL = 0.01  # of a loss; lesser differences are said as shares of it
-_HARDLY = 0.02  # of the devices; half of it, of the time, is not worth a word
+HARDLY = 0.02  # of the devices; half of it, of the time, is not worth a word
 _BY_HOUR = "population.available_share.utc."
 _FEW = 20  # clients that are said one by one, or from least to most
 _SAID = {
@@ -425,13 +425,14 @@ _PAID = {
 
 
 def costs(run: Run) -> Sentence | None:
-    """Say what the run costs by the scenario's prices, and what of that is for what."""
+    """Say what the run costs by the scenario's prices, and what most of that is for."""
     cost, parts = run.known.get("fleet.cost"), cost_parts(run)
-    if cost is None:
+    if not cost or not parts:
         return None
-    ways = [f"{number(parts[key], 3)} for {_PAID[key].format(wording_of(key).write(run.known[key]))}" for key in parts]
-    text = f"The run costs {wording_of('fleet.cost').write(cost)} (in the currency of the scenario): {listing(ways)}."
-    return Sentence(text, COST, ("fleet.cost", *parts))
+    most = max(parts, key=parts.__getitem__)
+    text = f"The run costs {wording_of('fleet.cost').write(cost)} (in the currency of the scenario), "
+    text += f"{percent(parts[most] / cost)} of it for {_PAID[most].format(wording_of(most).write(run.known[most]))}."
+    return Sentence(text, COST, ("fleet.cost", most))
 
 
 def staleness(run: Run) -> Sentence | None:
@@ -448,12 +449,12 @@ def staleness(run: Run) -> Sentence | None:
 def hours_without(run: Run) -> tuple[int, list[str]]:
     """Return in how many hours of the day hardly any device is available, and the facts of those that are known."""
     keys = [key for key in run.known if key.startswith(_BY_HOUR)]
-    return sum(run.known[key] < _HARDLY for key in keys), keys
+    return sum(run.known[key] < HARDLY for key in keys), keys
 
 
 def waiting(run: Run) -> Sentence | None:
     """Say how long rounds wait for clients, and in how many hours of the day hardly any device is available."""
-    if (share := run.known.get("rounds.waiting_share", 0.0)) < _HARDLY / 2:
+    if (share := run.known.get("rounds.waiting_share", 0.0)) < HARDLY / 2:
         return None
     empty, keys = hours_without(run)
     text = f"Rounds wait for clients {percent(share)} of the time"
@@ -463,10 +464,10 @@ def waiting(run: Run) -> Sentence | None:
 
 def wasted(run: Run) -> Sentence | None:
     """Say which share of the device time was wasted, and which sessions ended without a report that was taken."""
-    if (share := run.known.get("sessions.wasted_share", 0.0)) < _HARDLY:
+    if (share := run.known.get("sessions.wasted_share", 0.0)) < HARDLY:
         return None
     ends = {f"sessions.{name}_share": each.words for name, each in SESSION_OUTCOMES.items() if name != "reported"}
-    ends = {key: words for key, words in ends.items() if run.known.get(key, 0.0) >= _HARDLY / 2}
+    ends = {key: words for key, words in ends.items() if run.known.get(key, 0.0) >= HARDLY / 2}
     ways = [f"in {percent(run.known[key])} {ends[key]}" for key in ends]
     server = run.scenario.server
     if "sessions.aborted_share" in ends and server.selects_once and server.wanted > server.cohort:
