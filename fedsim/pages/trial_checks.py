@@ -208,7 +208,8 @@ def limits_check(trials: Trials) -> Iterator[Check]:
     if (verdict := sweep_verdict(trials)) is not None:
         states = {"fail": Grade.CAUTION, "warn": Grade.CAUTION, "pass": Grade.OK, "unjudged": Grade.NONE}
         missed = [each for each in verdict.attention if each.status in {"fail", "warn"}][:NAMED]
-        ways = [f"{capitalized(each.words)}: {each.note}." for each in missed]
+        alone = [f"{capitalized(each.note)}." for each in verdict.met[:1] if each.note]
+        ways = [f"{capitalized(each.words)}: {each.note}." for each in missed] or alone
         yield Check("expectations", states[verdict.status], " ".join([verdict.headline, *ways]))
 
 

@@ -93,6 +93,21 @@ FAULTS: dict[str, tuple[str, Grade, Trials, Trials]] = {
 }
 
 
+def test_limits_are_of_the_setting_of_the_file_where_a_sweep_has_it() -> None:
+    """A limit that is written for one R was missed at all others."""
+    grid = {"grid": {SEPARATION: [0, 4, 8]}, "seeds": 6}
+    for check, state, note in (
+        (f"{L1} > 0.7", Grade.OK, "Judged at R = 0 alone, the setting of the file."),
+        (f"{L1} < 0.7", Grade.CAUTION, "missed at R = 0 (6 of 6 runs, worst 4"),
+    ):
+        made = made_trials(sweep=grid, **limit(check))
+        trials = replace(made, meta={**made.meta, "points": [{"values": {SEPARATION: r}} for r in (0, 4, 8)]})
+        (found,) = [each for each in checks_of_trials(trials) if each.name == "expectations"]
+        assert found.state is state
+        assert note in plain(found.text)
+        assert "R = 4" not in plain(found.text)
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_check_says_so_where_its_fault_is_planted(fault: str) -> None:
     name, state, without, spoilt = FAULTS[fault]
