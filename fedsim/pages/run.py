@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
 
 from fedsim.common.formatting import (
@@ -11,6 +12,7 @@ from fedsim.common.formatting import (
     count_range,
     duration,
     equation,
+    listing,
     number,
     percent,
     with_separation,
@@ -143,8 +145,8 @@ def picture_of(run: Run) -> str:
 def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     """Return the key figures, the most important first."""
     if not run.scenario.headline and run.scenario.learning is None:
-        for way, r in [*forgotten(run)][:_STUDIED]:
-            yield Tile(way, f"to within {percent(FORGOTTEN)} of the long-run shares", equation("R", r))
+        for way, some in [*forgotten(run).items()][:_STUDIED]:
+            yield Tile(way, f"to within {percent(FORGOTTEN)} of the long-run shares", listing(some))
     if bias.seen not in {*NOBODY, Seen.ONCE}:
         ends = bias.of(bias.trend or "") if not bias.whole else ()
         if len(ends) == 2:
@@ -154,6 +156,9 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
         else:
             fair = "" if bias.fair is None else f"equal chances: {percent(bias.fair)}"
             yield Tile(percent(bias.measured), "from uniform participation (TV)", fair)
+        without, never = (float(np.mean(run.clients[of].to_numpy() == 0)) for of in ("reported", "participations"))
+        if without > _MANY:
+            yield Tile(percent(without), "of the clients never reported", f"{percent(never)} were never selected")
     every, twins = optimizer_figures(run, "loss"), references(optimizers(run))
     losses = {name: loss for name, loss in every.items() if name not in twins}
     if losses and not one_round(run):
@@ -184,7 +189,8 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
         yield Tile(took, "of device time", detail, facts)
 
 
-_STUDIED = 3  # separations of a study that have a tile
+_MANY = 0.05  # of the clients
+_STUDIED = 4  # tiles of separations of a study
 _PAID = {"bytes_down": " down", "bytes_up": " up", "energy": "", "carbon": " CO2"}
 
 
