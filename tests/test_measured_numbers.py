@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.pages.answer import Answer
-from fedsim.pages.expectations import verdict
 from reports.make import pages, placeholders, studies, training, words
 from reports.make.kept import above_uniform, load, of
 
@@ -226,16 +224,3 @@ def test_a_study_of_figure_3_keeps_losses_at_every_mark() -> None:
     ]
     assert all(each["initial"] > each["losses"][0] > each["losses"][1] == each["loss"] for each in found)
     assert len(placeholders.above_at(found, "fedavg", 1, 8)) == 1
-
-
-def test_the_list_says_which_expectation_the_run_of_a_claim_missed() -> None:
-    """A claim that holds stood beside “1 missed”, and nothing said what of."""
-    entries: list[Any] = [
-        {"check": "updates.per_day >= 40", "status": "fail"},
-        {"check": "seed == 1", "status": "pass"},
-    ]
-    missed = Answer("sweep", "a", "A", verdict=verdict(entries))
-    met = replace(missed, verdict=verdict(entries[1:]))
-    words = ". Its one run here misses what its file expects: pace of at least 40 updates per day"
-    assert pages.missed_in({"a": missed}, "a.html") == words
-    assert pages.missed_in({"a": met}, "a.html") == pages.missed_in({}, "a.html") == ""

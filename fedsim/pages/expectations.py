@@ -96,26 +96,24 @@ def _text(value: Json) -> str:
 def sweep_verdict(trials: Trials) -> Verdict | None:
     """Judge every limit on every complete run, and sum up; None where there are none, or no run completed.
 
-    Where the file's own setting is among those of a sweep, a limit that others alone miss is a warning.
+    Limits are of the file's own setting: where that is among those of a sweep, they are judged there alone.
     """
     if not trials.scenario.expect or not trials.metrics:
         return None
     outcomes, base = list[ConditionOutcome](), _own(trials)
+    alone = "" if base is None else f"judged at {trials.names[base]} alone, the setting of the file"
     for each in trials.scenario.expect:
         if each.over != "every":
             why = "speaks of replicates, which `fedsim replay` runs"
             outcomes.append(ConditionOutcome("unjudged", each.check, each.why, "", "", why))
             continue
         write, notes, judged = read_condition(each.check)[1], list[str](), misses(trials, parse_condition(each.check))
-        for name, (missed, runs, worst) in zip(trials.names, judged, strict=True):
-            if missed:
+        for row, (missed, runs, worst) in enumerate(judged):
+            if missed and base in {None, row}:
                 shown = NO_VALUE if worst is None else write(worst)
-                notes.append(f"{name} ({missed} of {count(runs, 'run')}, worst {shown})")
-        holds = trials.names[base] if base is not None and not judged[base].missed else ""
-        status = "pass" if not notes else "warn" if each.severity == "warn" or holds else "fail"
-        note = f"missed at {listing_of(notes, _NAMED, 'more setting')}" if notes else ""
-        if note and holds:
-            note = f"holds at {holds}, the setting of the file, and not at {count(len(notes), 'other')}"
+                notes.append(f"{trials.names[row]} ({missed} of {count(runs, 'run')}, worst {shown})")
+        status = "pass" if not notes else "warn" if each.severity == "warn" else "fail"
+        note = f"missed at {listing_of(notes, _NAMED, 'more setting')}" if notes else alone
         outcomes.append(ConditionOutcome(status, each.check, each.why, "", "", note))
     return _verdict_of(outcomes, "sweep.json")
 

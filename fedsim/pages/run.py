@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
 
 from fedsim.common.formatting import (
@@ -11,6 +12,7 @@ from fedsim.common.formatting import (
     count_range,
     duration,
     equation,
+    listing,
     number,
     percent,
     with_separation,
@@ -30,7 +32,7 @@ from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.own_charts import own_charts
 from fedsim.pages.provenance import run_provenance
 from fedsim.pages.tables import Table
-from fedsim.pages.words import FORGOTTEN, HARDLY, forgotten, headline, sentences
+from fedsim.pages.words import FORGOTTEN, forgotten, headline, sentences
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.epsilon import epsilon_of_rho
 from fedsim.run.run import Run
@@ -147,14 +149,15 @@ def picture_of(run: Run) -> str:
 def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     """Return the key figures, the most important first."""
     if not run.scenario.headline and run.scenario.learning is None:
-        for way, r in [*forgotten(run)][:_STUDIED]:
-            yield Tile(way, f"to within {percent(FORGOTTEN)} of the long-run shares", equation("R", r))
+        for way, some in [*forgotten(run).items()][:_STUDIED]:
+            yield Tile(way, f"to within {percent(FORGOTTEN)} of the long-run shares", listing(some))
     measured = bias.seen not in {*NOBODY, Seen.ONCE}
     if measured and (bias.whole or not bias.trend):
         fair = "" if bias.fair is None else f"equal chances: {percent(bias.fair)}"
         yield Tile(percent(bias.measured), "from uniform participation (TV)", fair)
-    if measured and (never := run.known.get("participation.never_share", 0.0)) >= HARDLY:
-        yield Tile(percent(never), "of the clients were never selected")
+    without, never = (float(np.mean(run.clients[of].to_numpy() == 0)) for of in ("reported", "participations"))
+    if measured and without > _MANY:
+        yield Tile(percent(without), "of the clients never reported", f"{percent(never)} were never selected")
     if bias.seen is Seen.UNMEASURED:
         counts = run.clients["reported"]
         each = number(float(counts.mean()), 3)  # type: ignore[arg-type]
@@ -193,7 +196,8 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
         yield Tile(took, "of device time", detail, facts)
 
 
-_STUDIED = 3  # separations of a study that have a tile
+_MANY = 0.05  # of the clients
+_STUDIED = 4  # tiles of separations of a study
 _PAID = {"bytes_down": " down", "bytes_up": " up", "energy": "", "carbon": " CO2"}
 
 

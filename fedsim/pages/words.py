@@ -35,6 +35,7 @@ FORGOTTEN = 0.01  # distance from the long run at which the start counts as forg
 _NAMED = 6  # methods, groups or separations that a sentence names at most
 _GAP = 0.1  # of a loss, by which it differs between groups: worth a word
 _SMALL = 0.01  # of a loss; lesser differences are said as shares of it
+_CLOSE = 0.1  # of a fair share: what an interval must lie within to say that clients have theirs
 HARDLY = 0.02  # of the devices; half of it, of the time, is not worth a word
 _BY_HOUR = "population.available_share.utc."
 _FEW = 20  # clients that are said one by one, or from least to most
@@ -187,13 +188,14 @@ def by_group(run: Run, bias: Bias) -> Sentence | None:
 
 
 def share(part: ClientShare) -> Sentence:
-    """Say how often some clients take part, and whether that differs from a fair share."""
-    judged = "not tested"
+    """Say how often some clients take part, and whether that differs from a fair share, or may do so by much."""
+    judged, text = "not tested", f"{part.words} {_times(part)}"
     if part.tested:
         judged = f"{_ratio(part.low)} to {_ratio(part.high)}, "
         judged += "significant" if part.significant else "not significantly different from 1"
-    text = f"{capitalized(part.words)} {_times(part)} ({judged})."
-    return Sentence(text, BIAS, part.facts)
+        wide = not part.significant and max(1 - part.low, part.high - 1) > _CLOSE
+        text = f"cannot tell yet: {text}" if wide else text
+    return Sentence(f"{capitalized(text)} ({judged}).", BIAS, part.facts)
 
 
 def _times(part: ClientShare) -> str:
@@ -482,10 +484,11 @@ def wasted(run: Run) -> Sentence | None:
     return Sentence(text, COST, ("sessions.wasted_share", *ends))
 
 
-def forgotten(run: Run) -> Iterator[tuple[str, int]]:
-    """Yield after how many rounds participation stays that of the long run, for each separation of a study."""
+def forgotten(run: Run) -> dict[str, list[str]]:
+    """Return after how many rounds participation stays that of the long run, with the separations of a study."""
+    ways = dict[str, list[str]]()
     if run.convergence is None or run.scenario.theory.convergence is None:
-        return
+        return ways
     for (r,), study in run.convergence.sort("separation", "round").group_by("separation", maintain_order=True):
         far = study.filter(study["tv"] >= FORGOTTEN)["round"]  # distances may rise again
         after, followed = int(far[-1]) + 1 if len(far) else 0, int(study["round"][-1]) + 1
@@ -495,19 +498,16 @@ def forgotten(run: Run) -> Iterator[tuple[str, int]]:
             least = int(sure[-1]) + 1 if len(sure) else 0
             way = f"more than {count(least, 'round')}" if least else "some rounds"
             way += " (sampling noise hides when)" * (least < followed)
-        yield way, int(r)
+        ways.setdefault(way, []).append(equation("R", int(r)))
+    return ways
 
 
 def long_run(run: Run) -> Sentence | None:
-    """Say after how many rounds participation stays that of the long run, for the separations of a study."""
-    ways = dict[str, list[str]]()
-    for way, r in forgotten(run):
-        ways.setdefault(f"after {way}", []).append(equation("R", r))
-    if not ways:
+    """Say after how many rounds participation stays that of the long run: of the separations of a study the ends."""
+    if not (shown := [f"after {way} at {listing(some)}" for way, some in forgotten(run).items()]):
         return None
-    shown = [f"{way} at {listing(some)}" for way, some in ways.items()]
-    shown = shown if len(shown) <= _NAMED else [shown[0], shown[-1]]
-    text = f"Participation comes within {percent(FORGOTTEN)} (TV) of its long-run shares {listing(shown)}."
+    ends = listing(shown if len(shown) <= 2 else [shown[0], shown[-1]])
+    text = f"Participation is within {percent(FORGOTTEN)} (TV) of its long-run shares {ends}."
     return Sentence(text, BIAS, ("convergence",))
 
 
@@ -516,7 +516,8 @@ def of_study(run: Run) -> Sentence | None:
     at = run.clients["separation"]
     if run.convergence is None or at.n_unique() > 1 or run.convergence["separation"].n_unique() < 2:
         return None
-    return Sentence(f"All but how the start is forgotten is of {equation('R', int(at[0]))}.", WHAT, ("convergence",))
+    text = f"Separations are compared under “How the start is forgotten”: all else is of {equation('R', int(at[0]))}."
+    return Sentence(text, WHAT, ("convergence",))
 
 
 def measured(run: Run, key: str) -> Sentence | None:

@@ -21,7 +21,7 @@ from fedsim.theory.busy import is_busy
 
 OTHER_SEEDS = "Repeat it with other seeds."
 """What helps where one run shows one course of chance."""
-SPREAD = "Let sessions differ in length, as by a lognormal `train` (or `samples`), or by `link`."
+SPREAD = "Let sessions differ in length, so that not all end at once: by a lognormal `train`, `samples` or `link`."
 SURPLUS = 1.1  # times the reports that a round wants, from which on it takes too many
 _SAMPLED = 10_000  # clients whose sessions are compared with the deadline
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined, select_autoescape
 
 from fedsim import Scenario, participation_theory
-from fedsim.common.formatting import listing
 from fedsim.common.markup import escape
 from fedsim.pages.answer import NEXT, TRUST, Answer, Sentence
 from fedsim.pages.page import entry, write_answer
@@ -163,7 +163,7 @@ def readme() -> str:
     return with_regions(rendered("reports", kept, reports=descriptions), kept)
 
 
-def claimed(kept: Kept) -> list[dict[str, str]]:
+def claimed(kept: Kept) -> list[dict[str, Any]]:
     """Return the paper's claims for the list of all reports: those that a page shows, as they come out over draws."""
     cards = []
     for claim, _, source, over, verdict in claims(kept, "experiments"):
@@ -173,7 +173,7 @@ def claimed(kept: Kept) -> list[dict[str, str]]:
             status = "pass" if agreed else "fail" if verdict.startswith("**no**") else "warn"
             plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", verdict).replace("**", "")
             entry = {"href": f"{page[1]}.html", "title": claim, "text": f"over {over}"}
-            cards.append({**entry, "outcome": plain, "status": status})
+            cards.append({**entry, "outcome": plain, "status": status, "claim": True})
     return cards
 
 
@@ -189,12 +189,12 @@ def make_pages(names: Sequence[str]) -> None:
 
 
 CARDS = {
-    "synthetic": "Start here, a run: how far from uniform is participation at R = 4?",
-    "three-continents": "A run: does India take part as much as its size says?",
-    "which-separation": "A decision: which separation R serves a private federation best?",
-    "fedavg-synthetic": "A sweep: is FedAvg less biased the longer clients wait?",
+    "synthetic": ("Start here, a run: how far from uniform is participation at R = 4?", "distance"),
+    "three-continents": ("A run: does India take part as much as its size says?", ""),
+    "which-separation": ("A decision: which separation R serves a private federation best?", ""),
+    "fedavg-synthetic": ("A sweep: is FedAvg less biased the longer clients wait?", ""),
 }
-"""The pages that the list begins with, with their pictures, and what they are."""
+"""The pages that the list begins with: what they are, and the chart that is shown, the first one if none is named."""
 FIRST = "fedsim run scenarios/paper/synthetic.fedsim.yaml"
 FEDSIM = (
     "fedsim simulates which devices take part in federated learning: when they are available, who is selected, and "
@@ -205,29 +205,23 @@ FEDSIM = (
 )
 
 
-def missed_in(documents: Mapping[str, Answer], href: str) -> str:
-    """Say which expectations the run of a claim's page missed, by which the page seems to contradict the claim."""
-    page = documents.get(href.removesuffix(".html"))
-    every = [] if page is None or page.verdict is None else page.verdict.attention
-    words = listing([each.words for each in every if each.status in {"fail", "warn"}])
-    return f". Its one run here misses what its file expects: {words}" if words else ""
-
-
-def write_list(claims_shown: Sequence[Mapping[str, str]], sections: Mapping[str, Sequence[Answer]]) -> None:
+def write_list(claims_shown: Sequence[Mapping[str, Any]], sections: Mapping[str, Sequence[Answer]]) -> None:
     """Write the page that lists reports: four with their pictures, the paper's claims, and all."""
     documents, cards = {each.name: each for some in sections.values() for each in some}, []
-    for name, title in CARDS.items():
-        chart = documents[name].first_picture  # drawn again under a name of its own
+    for name, (title, shown) in CARDS.items():
+        chart = next((each for each in documents[name].charts if each.name == shown), documents[name].first_picture)
         drawn = {} if chart is None else {"picture": picture(replace(chart, name=f"{name}-{chart.name}"))}
-        cards.append({**entry(f"{name}.html", documents[name]), "title": title, **drawn})
+        cards.append({**entry(f"{name}.html", documents[name]), "title": title, **drawn})  # drawn under another name
     met, partly, missed = map([each["status"] for each in claims_shown].count, ("pass", "warn", "fail"))
     came = f"{met} hold{'s' * (met == 1)}, {partly} in part, {missed} {'does' if missed == 1 else 'do'} not"
     heading = f"The paper's claims: of {len(claims_shown)} with a page, {came}"
     start = "Open “Start here” below, then run the same yourself."
     over = "A claim is judged over many runs; each page is of one run of it, which may miss what holds on average."
-    claims_shown = [{**each, "text": f"{each['text']}{missed_in(documents, each['href'])}"} for each in claims_shown]
     sentences = [Sentence(f"{heading}.", TRUST), Sentence(over, TRUST), Sentence(start, NEXT, command=FIRST)]
-    rest = {title: [entry(f"{each.name}.html", each) for each in some] for title, some in sections.items()}
+    rest = {
+        title: [entry(f"{each.name}.html", each) for each in some if each.name not in CARDS]
+        for title, some in sections.items()
+    }
     title = "Who takes part in federated learning, and what that does to the model"
     page = Answer("index", title, title, description=FEDSIM, sentences=sentences)
     *practical, last = rest

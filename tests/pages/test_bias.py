@@ -11,6 +11,7 @@ from fedsim import simulate
 from fedsim.common.formatting import percent
 from fedsim.measure.noise import by_chance
 from fedsim.pages.bias import Bias, ClientShare, Seen, bias_of
+from fedsim.pages.run import tiles
 from fedsim.pages.words import contrast, how_even, share, trend, who_takes_part
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
@@ -119,8 +120,10 @@ def test_parts_are_said_with_what_the_test_says() -> None:
     assert share(more).text == "“a b” gave 1.96 times its fair share of the reports (1.8 to 2.1, significant)."
     never = replace(more, taken=0, times=0.0, low=0.0, high=0.1)
     assert share(never).text == "“a b” gave 0 times its fair share of the reports (0 to 0.1, significant)."
-    same = share(replace(more, times=1.01, low=0.9, high=1.1, significant=False)).text
-    assert same.endswith("(0.9 to 1.1, not significantly different from 1).")
+    same = share(replace(more, times=1.01, low=0.94, high=1.08, significant=False)).text
+    assert same.startswith("“a b” gave 1.01 times its fair share of the reports (0.94 to 1.08, not significantly ")
+    wide = share(replace(more, times=1.19, low=0.96, high=1.44, significant=False)).text
+    assert wide.startswith("Cannot tell yet: “a b” gave 1.19 times its fair share of the reports (0.96 to 1.44, ")
     untested = share(ClientShare("weight", "heaviest tenth", 0.1, 3, 1.5)).text
     assert untested == "The heaviest tenth gave 1.5 times its fair share of the reports (not tested)."
 
@@ -132,6 +135,8 @@ def test_who_never_reported_is_said_to_have_never(run: Run) -> None:
     bias = bias_of(changed(given, clients=given.clients.with_columns(group=halves)))
     (ends,) = bias.contrasts
     assert contrast(ends).text == "“a” never reported, and “b” gave 2 times its fair share of the reports."
+    for of, never in ((given, ["50.0\N{NARROW NO-BREAK SPACE}%"]), (run, [])):
+        assert [each.value for each in tiles(of, bias_of(of)) if each.label == "of the clients never reported"] == never
 
 
 def test_only_parts_that_differ_significantly_are_a_contrast(run: Run) -> None:

@@ -67,7 +67,7 @@ def convergence_chart(run: Run) -> Chart | None:
         "the law of one round's participant, not of the chain's state: it can fall faster than the chain mixes, and it "
         f"can swing. Distances below {LEAST:g} are drawn there."
     ]
-    finding = "Dotted: what sampling noise alone gives where the law is estimated by replicas." if floors else ""
+    finding = "Dotted: what sampling noise alone gives, which hides smaller distances." if floors else ""
     look = AxisLook("round", "whole"), AxisLook("TV from long-run shares", "auto")
     return line_plot(
         "convergence", "How the start is forgotten", [*floors, *series], *look, notes=notes, finding=finding
