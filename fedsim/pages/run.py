@@ -1,6 +1,7 @@
 """The answer of a run: its checks, what it measured in words, key figures, charts and tables."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import polars as pl
 
@@ -13,6 +14,7 @@ from fedsim.common.formatting import (
     equation,
     number,
     percent,
+    signed,
     with_separation,
 )
 from fedsim.common.outcomes import SESSION_OUTCOMES
@@ -24,7 +26,7 @@ from fedsim.pages.bias import NOBODY, Bias, Seen, bias_of, one_round
 from fedsim.pages.charts import OWN, RUN_CHARTS, Chart, run_charts
 from fedsim.pages.checks import checks_of
 from fedsim.pages.expectations import verdict
-from fedsim.pages.methods import optimizer_figures, optimizers, references, same_training
+from fedsim.pages.methods import LARGE_STEPS, endings, optimizer_figures, optimizers, references, same_training
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.own_charts import own_charts
 from fedsim.pages.provenance import run_provenance
@@ -154,13 +156,7 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
         else:
             fair = "" if bias.fair is None else f"equal chances: {percent(bias.fair)}"
             yield Tile(percent(bias.measured), "from uniform participation (TV)", fair)
-    every, twins = optimizer_figures(run, "loss"), references(optimizers(run))
-    losses = {name: loss for name, loss in every.items() if name not in twins}
-    if losses and not one_round(run):
-        best = min(losses, key=lambda name: losses[name])
-        which = f"loss of “{best}”{', the lowest of the methods' * (len(losses) > 1 and not same_training(run))}"
-        unbiased = next((f"unbiased training: {number(every[name])}" for name in every if name in twins), "")
-        yield Tile(number(losses[best]), which, unbiased)
+    yield from filter(None, [_learned(run)])
     noun = f"{run.noun}{'s' if len(run.rounds) != 1 else ''}"
     daily = None if len(run.rounds) < 2 else run.known.get("updates.per_day")
     pace = "" if daily is None else wording_of("updates.per_day").write(daily)
@@ -182,6 +178,28 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
         facts = ("sessions.device_hours", "sessions.wasted_share")
         took = duration(3600 * hours) if hours < 1 else f"{number(hours, 3)}\N{NARROW NO-BREAK SPACE}h"
         yield Tile(took, "of device time", detail, facts)
+
+
+def _learned(run: Run) -> Tile | None:
+    """Return the key figure of learning: the noise in losses, how far one ends from unbiased training, or the lowest.
+
+    None where losses jump too far to be measured.
+    """
+    (other, ends), losses = endings(run) or ("", []), optimizer_figures(run, "loss")
+    noise, above = (optimizer_figures(run, figure) for figure in ("privacy_noise_loss", "above_optimum"))
+    shares = {name: percent(noise[name] / above[name]) for name in noise if 0 < noise[name] < above[name]}
+    if not other or one_round(run) or any(each.why == LARGE_STEPS for each in ends):
+        return None
+    if shares:
+        (name, first), *rest = shares.items()
+        label = f"of the loss of “{name}” above the optimum is noise of privacy"
+        return Tile(first, label, ", ".join(f"“{name}”: {share}" for name, share in rest))
+    if ends and other in references(optimizers(run)):
+        widest = max(ends, key=lambda each: abs(each.apart))
+        label, level = f"loss of “{widest.name}”, less that of unbiased training", number(losses[other])
+        return Tile(signed(widest.apart, partial(number, digits=3)), label, f"unbiased training: {level}")
+    which = f"loss of “{other}”{', the lowest of the methods' * (len(ends) > 0 and not same_training(run))}"
+    return Tile(number(losses[other]), which)
 
 
 _STUDIED = 3  # separations of a study that have a tile

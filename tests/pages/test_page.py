@@ -139,10 +139,9 @@ def test_the_page_is_self_contained_and_accessible(page: str) -> None:
 
 def test_the_title_is_the_finding_and_the_name_stands_above(page: str) -> None:
     shown = Page(page)
-    found = "“fedavg” ends 0.48\N{NARROW NO-BREAK SPACE}% above unbiased training (loss 5.287), significantly"
-    assert (
-        '<h1 id="answer-head">“<bdi>fedavg</bdi>” ends 0.48\N{NARROW NO-BREAK SPACE}% above unbiased training' in page
-    )
+    found = "Only “fedavg” stays biased: it ends 0.48\N{NARROW NO-BREAK SPACE}% above unbiased training; "
+    head = '<h1 id="answer-head">Only “<bdi>fedavg</bdi>” stays biased: it ends 0.48\N{NARROW NO-BREAK SPACE}% above'
+    assert head in page
     assert shown.inside("title")[0].startswith(f"paper-synthetic: {found}")
     assert shown.inside("title")[0].endswith(" · fedsim report")
     assert "fedsim run · paper-synthetic" in shown.inside("p")
