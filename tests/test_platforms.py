@@ -16,7 +16,8 @@ WITHOUT = """
 import os, signal, sys
 import asyncio, concurrent.futures, importlib, multiprocessing.connection, multiprocessing.util, pathlib, pkgutil
 import shutil, socket, sqlite3, subprocess, tempfile, zoneinfo
-import filelock, jinja2, matplotlib.pyplot, numba, numpy, polars, pydantic, rich.console, rich.progress, rich.prompt, ruamel.yaml
+import filelock, jinja2, matplotlib.pyplot, numba, numpy, polars, pydantic, rich.console, rich.progress, rich.prompt
+import ruamel.yaml
 import scipy.fft, scipy.optimize, scipy.sparse.csgraph, scipy.sparse.linalg, scipy.stats, simpy, typer, typer.rich_utils
 
 asyncio.new_event_loop().close()

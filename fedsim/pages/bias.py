@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import numpy as np
+
+from fedsim.common.arrays import Floats
 from fedsim.common.formatting import cut, number, percent
+from fedsim.measure.series import by_span
 from fedsim.measure.shares import ORDERED, WAYS
 from fedsim.measure.verdict import LEVEL
 from fedsim.run.run import Run
@@ -138,6 +142,31 @@ def bias_of(run: Run) -> Bias:
 
     parts = tuple(map(part, looks))
     return Bias(Seen[whole.pop("seen")], parts=parts, **{name: each for name, each in whole.items() if name != "p"})
+
+
+def group_spans(run: Run) -> Floats | None:
+    """Return the reports of every group by spans of the run, (spans, groups); None where they are not known."""
+    by, groups = by_span(run.series, "reports"), run.clients["group"].unique(maintain_order=True)
+    if by is None or len(by) < 2:
+        return None
+    of_part = run.series["reports"].filter(span=0)["group"].to_numpy()
+    spans = np.stack([by[:, of_part == name].sum(axis=1) for name in groups], axis=1, dtype=np.float64)
+    return spans if spans.sum(axis=1).all() else None
+
+
+def moved_groups(run: Run) -> dict[str, tuple[float, float]]:
+    """Return the participation shares in both halves of the run (1: fair) of groups whose share changed.
+
+    That is by more than four standard errors of independent reports.
+    """
+    if (reports := group_spans(run)) is None:
+        return {}
+    sizes = dict(run.clients.group_by("group", maintain_order=True).len().iter_rows())
+    halves = np.stack([half.sum(axis=0) for half in (reports[: len(reports) // 2], reports[-(len(reports) // 2) :])])
+    ends, chance = halves / halves.sum(axis=1, keepdims=True), halves.sum(axis=0) / halves.sum()
+    error = np.sqrt(chance * (1 - chance) * (1 / halves.sum(axis=1)).sum())
+    moved, times = np.abs(ends[1] - ends[0]) > 4 * error, ends * len(run.clients) / np.array([*sizes.values()])
+    return {name: (float(a), float(b)) for name, (a, b), far in zip(sizes, times.T, moved, strict=True) if far}
 
 
 def pull_apart(run: Run) -> float | None:

@@ -40,7 +40,7 @@ from fedsim.pages.methods import (
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import COVERED
 from fedsim.pages.trial_checks import LOWER_STEP, NAMED, settled_losses, surplus, theory_check
-from fedsim.pages.words import FORGOTTEN, cost_parts, headline, hours_without, how_often_each, of_a_month
+from fedsim.pages.words import FORGOTTEN, cost_parts, favoured, headline, hours_without, how_often_each, of_a_month
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks, why_nothing
 from fedsim.run.check import LENGTH, SEEDS, STEP, Check, Grade
@@ -296,7 +296,8 @@ def _lower_step(run: Run, name: str) -> Mapping[str, Any]:
     step = step or learning.step_size
     command = ""
     if isinstance(step, ConstantSchedule):
-        command = command_of(run.manifest, "run", {key: f"{step.initial / 10:g}"})
+        verb = "sweep" if run.scenario.sweep is not None and run.scenario.sweep.paths else "run"
+        command = command_of(run.manifest, verb, {key: f"{step.initial / 10:g}"})
     remedy = LOWER_STEP if key == "learning.step_size" else f"Lower the step (`{key}`)."
     return {"remedy": remedy, "command": command, "turns": STEP}
 
@@ -316,7 +317,8 @@ def settled(run: Run) -> Iterator[Check]:
     slow = {name: look for name, look in compare_losses(run, names, other).items() if isinstance(look, float)}
     if slow := {name: values for name, values in slow.items() if converged(run, name, other)}:
         who = listing([f"“{name}”" for name in slow])
-        text = f"The difference of the loss of {who} from that of “{other}” changes too slowly to be tested here."
+        text = f"The loss of {who} less that of “{other}” changes so slowly that the run holds about "
+        text += f"{number(min(slow.values()), 2)} independent values of it, and a test takes {FEWEST}."
         times = math.ceil(FEWEST / min(slow.values())) + 1
         by = longer_by(run.manifest, run.scenario.stop, times, verb="run")
         remedy = f"Run {times} times as long." if run.scenario.privacy is None else ""  # noise is made for a length
@@ -487,6 +489,14 @@ def epsilons(run: Run) -> Iterator[Check]:
         yield Check("epsilons", Grade.NONE, text, facts=("privacy.epsilon",), remedy=remedy, command=command)
 
 
+def favours(run: Run) -> Iterator[Check]:
+    """Whether a model favours a group by what its method weighs, and what would show it: a finding."""
+    if (gap := favoured(run)) is not None and gap.settings:
+        by, text = command_of(run.manifest, "run", gap.settings), f"{capitalized(gap.text)}."
+        turns = tuple(key.rpartition(".")[2] for key in gap.settings)
+        yield Check("favours", Grade.NONE, text, "", gap.facts, gap.remedy, by, turns)
+
+
 def full_cohorts(run: Run) -> Iterator[Check]:
     """Whether rounds got the reports that they wanted."""
     if failed := run.known.get("rounds.failed_share"):
@@ -549,7 +559,7 @@ def seeds(run: Run) -> Iterator[Check]:
 
 CHECKS: tuple[Callable[[Run], Iterator[Check]], ...] = (
     *(ended, reports_taken, of_log, privacy, trained, steps, expectations, enough, month, settled, separation, shocks),
-    *(budget, epsilons, spends, setting, even, full_cohorts, spread, waits, aborted, theory, seeds),
+    *(budget, epsilons, favours, spends, setting, even, full_cohorts, spread, waits, aborted, theory, seeds),
 )
 """All checks, the gravest first, and last those whose remedy is other seeds: findings have one of their own."""
 

@@ -8,7 +8,7 @@ of whole days, and what differences repeat every day is no chance.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,7 @@ INITIAL_ROUND = -1  # the round under which the learning table keeps the initial
 FEWEST = 8  # independent values that a test takes
 JUMPS = 0.1  # of what training gained, from which on the spread of a loss shows that steps are too large
 _FEWEST_DAYS, _EXPLAINED = 3, 0.7  # whole days of a daily swing, and what the hour explains of how a loss varies
+LARGE_STEPS = "steps are too large"  # why a loss is not tested
 _REFERENCE = "_uniform"  # ends the name of an optimizer that was trained under uniform participation
 
 
@@ -121,37 +122,26 @@ class Ending:
     why: str = ""  # why there is none
 
     @property
-    def judged(self) -> str:
-        """What the test says: ``significant``, ``not significant``, or why there is none."""
-        return f"not tested: {self.why}" if self.look is None else f"{'not ' * (not self.look.significant)}significant"
+    def significant(self) -> bool:
+        """Whether the test says that it is another."""
+        return self.look is not None and self.look.significant
 
 
 def endings(run: Run) -> tuple[str, list[Ending]] | None:
     """Return with which optimizer others are compared, and where each of these ended, the highest loss first."""
     if (pair := compared_with(run)) is None:
         return None
-    return pair[0], sorted(endings_beside(run, *pair), key=lambda each: -each.loss)
-
-
-def endings_beside(run: Run, other: str, names: Sequence[str]) -> Iterator[Ending]:
-    """Yield where some optimizers ended, beside another, and what the test of all together says of each."""
-    ends, looks = optimizer_figures(run, "loss"), compare_losses(run, names, other)
+    (other, names), ends, some = pair, optimizer_figures(run, "loss"), list[Ending]()
+    looks = compare_losses(run, names, other)
     for name in names:
         look, why = looks.get(name), ""
         if not converged(run, name, other):
-            steps = max(jumps(run, name), jumps(run, other)) > 2 * JUMPS
-            look, why = None, "steps are too large" if steps else "a loss has not converged"
+            large = max(jumps(run, name), jumps(run, other)) > 2 * JUMPS
+            look, why = None, LARGE_STEPS if large else "a loss has not converged"
         elif look is None or isinstance(look, float):
             look, why = None, "there are too few evaluations" if look is None else "the difference changes too slowly"
-        yield Ending(name, ends[name], ends[name] - ends[other], look, why)
-
-
-def debiased_pairs(run: Run) -> dict[str, str]:
-    """Return each debiased optimizer that has a loss, with the first that is the same method without debiasing."""
-    losses, learning = optimizer_figures(run, "loss"), run.scenario.learning
-    kinds = {} if learning is None else {each.label: each.kind for each in learning.optimizers if each.label in losses}
-    plain = {f"debiased_{kind}": name for name, kind in reversed(kinds.items())}
-    return {name: plain[kind] for name, kind in kinds.items() if kind in plain}
+        some.append(Ending(name, ends[name], ends[name] - ends[other], look, why))
+    return other, sorted(some, key=lambda each: -each.loss)
 
 
 def same_training(run: Run) -> bool:

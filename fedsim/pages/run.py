@@ -1,6 +1,7 @@
 """The answer of a run: its checks, what it measured in words, key figures, charts and tables."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ from fedsim.common.formatting import (
     listing,
     number,
     percent,
+    signed,
     with_separation,
 )
 from fedsim.common.outcomes import SESSION_OUTCOMES
@@ -27,7 +29,7 @@ from fedsim.pages.charts import OWN, RUN_CHARTS, Chart, run_charts
 from fedsim.pages.charts.rounds import WAITING
 from fedsim.pages.checks import checks_of
 from fedsim.pages.expectations import verdict
-from fedsim.pages.methods import optimizer_figures, optimizers, references, same_training
+from fedsim.pages.methods import LARGE_STEPS, endings, optimizer_figures, optimizers, references, same_training
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.own_charts import own_charts
 from fedsim.pages.provenance import run_provenance
@@ -162,13 +164,7 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
         counts = run.clients["reported"]
         each = number(float(counts.mean()), 3)  # type: ignore[arg-type]
         yield Tile(count(int(counts.max())), "reports of the busiest client", f"{each} on average")  # type: ignore[arg-type]
-    every, twins = optimizer_figures(run, "loss"), references(optimizers(run))
-    losses = {name: loss for name, loss in every.items() if name not in twins}
-    if losses and not one_round(run):
-        best = min(losses, key=lambda name: losses[name])
-        which = f"loss of “{best}”{', the lowest of the methods' * (len(losses) > 1 and not same_training(run))}"
-        unbiased = next((f"unbiased training: {number(every[name])}" for name in every if name in twins), "")
-        yield Tile(number(losses[best]), which, unbiased)
+    yield from filter(None, [_learned(run)])
     noun = f"{run.noun}{'s' if len(run.rounds) != 1 else ''}"
     daily = None if len(run.rounds) < 2 else run.known.get("updates.per_day")
     pace = "" if daily is None else wording_of("updates.per_day").write(daily)
@@ -198,6 +194,30 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
 
 _MANY = 0.05  # of the clients
 _STUDIED = 4  # tiles of separations of a study
+
+
+def _learned(run: Run) -> Tile | None:
+    """Return the key figure of learning: the noise in losses, how far one ends from unbiased training, or the lowest.
+
+    None where losses jump too far to be measured.
+    """
+    (other, ends), losses = endings(run) or ("", []), optimizer_figures(run, "loss")
+    noise, above = (optimizer_figures(run, figure) for figure in ("privacy_noise_loss", "above_optimum"))
+    shares = {name: percent(noise[name] / above[name]) for name in noise if 0 < noise[name] < above[name]}
+    if not other or one_round(run) or any(each.why == LARGE_STEPS for each in ends):
+        return None
+    if shares:
+        (name, first), *rest = shares.items()
+        label = f"of the loss of “{name}” above the optimum is noise of privacy"
+        return Tile(first, label, ", ".join(f"“{name}”: {share}" for name, share in rest))
+    if ends and other in references(optimizers(run)):
+        widest = max(ends, key=lambda each: abs(each.apart))
+        label, level = f"loss of “{widest.name}”, less that of unbiased training", number(losses[other])
+        return Tile(signed(widest.apart, partial(number, digits=3)), label, f"unbiased training: {level}")
+    which = f"loss of “{other}”{', the lowest of the methods' * (len(ends) > 0 and not same_training(run))}"
+    return Tile(number(losses[other]), which)
+
+
 _PAID = {"bytes_down": " down", "bytes_up": " up", "energy": "", "carbon": " CO2"}
 
 

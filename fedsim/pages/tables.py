@@ -17,12 +17,13 @@ from fedsim.common.formatting import (
     number,
     percent,
     quantity,
+    signed,
 )
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
 from fedsim.measure.metrics.metric import updates_of
 from fedsim.measure.shares import ROUNDING
 from fedsim.pages.bias import NOBODY, Bias, pull_apart
-from fedsim.pages.methods import JUMPS, daily_swing, jumps, optimizers
+from fedsim.pages.methods import JUMPS, daily_swing, endings, jumps, optimizers, references
 from fedsim.pages.metric_wording import tv, wording_of
 from fedsim.run.run import Run
 
@@ -105,39 +106,51 @@ def ending_table(what: str, endings: pl.DataFrame) -> Table:
 
 
 _OF_OPTIMIZERS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
-    ("Loss", "loss", above_dust),
-    ("Excess loss", "excess_loss", above_dust),
-    ("Gradient norm", "grad_norm", above_dust),
-    ("Drift", "drift", percent),
-    ("Late descent", "late_descent", percent),
+    ("Above the optimum", "above_optimum", above_dust),
+    ("... by bias", "bias_loss", above_dust),
+    ("... by who comes when", "participation_noise_loss", above_dust),
+    ("... by noise of privacy", "privacy_noise_loss", above_dust),
     ("Accuracy", "accuracy", percent),
-    ("Rounds to the target", "rounds_to_target", lambda value: NO_VALUE if value is None else count(value)),
-    ("Sent by then", "sent_mb_to_target", partial(quantity, unit="MB")),
     ("Mean model from the optimum", "bias", above_dust),
     ("... by theory", "bias_predicted", above_dust),
+    ("Rounds to the target", "rounds_to_target", lambda value: NO_VALUE if value is None else count(value)),
+    ("Sent by then", "sent_mb_to_target", partial(quantity, unit="MB")),
     ("Kept on each device", "client_mb", partial(quantity, unit="MB")),
 )
 
 
 def learning_table(run: Run) -> Table | None:
-    """Show where each optimizer ended, and whether it has settled; None without learning."""
-    names = optimizers(run)
+    """Show where each optimizer ended, beside others, and whether it has settled; None without learning."""
+    names, (other, ends) = optimizers(run), endings(run) or ("", [])
     if not names:
         return None
-    figures = {"Loss converged": tuple(_converged(run, name) for name in names)} | {
-        head: tuple(write(run.known.get(f"learning.{name}.{figure}")) for name in names)
+    to = "unbiased training" if other in references(names) else f"“{other}”"
+    apart = {each.name: signed(each.apart, partial(number, digits=3)) for each in ends}
+    tests = {each.name: "not tested" if each.look is None else "yes" if each.significant else "no" for each in ends}
+    figures = {
+        "Loss converged": [_converged(run, name) for name in names],
+        "Loss": [above_dust(run.known.get(f"learning.{name}.loss")) for name in names],
+        f"Above {to}": [apart.get(name, NO_VALUE) for name in names],
+        "Significant": [tests.get(name, NO_VALUE) for name in names],
+    } | {
+        head: [write(run.known.get(f"learning.{name}.{figure}")) for name in names]
         for head, figure, write in _OF_OPTIMIZERS
         if figure != "bias_predicted" or COVERED in run.known
     }
     nothing = {NO_VALUE, quantity(0.0, "MB")}
     columns = {head: cells for head, cells in figures.items() if not nothing.issuperset(cells)}
-    rows = tuple(zip(names, *columns.values(), strict=True))
-    learning, note = run.scenario.learning, ""
+    rows, learning = tuple(zip(names, *columns.values(), strict=True)), run.scenario.learning
+    choices = () if learning is None else learning.optimizers
+    kinds = {each.label: (each.kind, *(f"{key}: {of}" for key, of in each.options.items())) for each in choices}
+    notes = [f"“{name}” is {', '.join(kind)}." for name, kind in kinds.items() if name != kind[0]]
+    below = other in references(names) and any(each.significant and each.apart < 0 for each in ends)
+    notes += ["A loss below that of unbiased training is no bias."] * below
+    notes += [f"Not tested: {why}." for why in dict.fromkeys(each.why for each in ends if each.why)]
     if learning is not None and "Rounds to the target" in columns:
         above = learning.target_above_optimum
         goal = f"loss of {number(learning.target_loss)}" if above is None else f"loss {number(above)} above the optimum"
-        note = f"The target is a {goal}."
-    return Table("Where learning ended", ("Optimizer", *columns), rows, words=2, note=note)
+        notes.append(f"The target is a {goal}.")
+    return Table("Where learning ended", ("Optimizer", *columns), rows, words=2, note=" ".join(notes))
 
 
 def _converged(run: Run, name: str) -> str:

@@ -3,25 +3,40 @@
 The numbers of a sentence are those of the facts, or of the series and tables, that it names.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from fedsim.common.formatting import capitalized, count, count_range, duration, equation, listing, number, percent
+from fedsim.common.formatting import (
+    capitalized,
+    count,
+    count_range,
+    duration,
+    equation,
+    listing,
+    listing_of,
+    number,
+    percent,
+)
 from fedsim.common.instants import DAY_S
 from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.measure.frequencies import fair_half, overdispersed
 from fedsim.measure.metrics import split
 from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
-from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, one_round
+from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, moved_groups, one_round
 from fedsim.pages.methods import (
+    JUMPS,
+    LARGE_STEPS,
     Ending,
-    compared_with,
+    converged,
     daily_swing,
-    debiased_pairs,
     endings,
-    endings_beside,
+    initial_loss,
+    jumps,
     optimizer_figures,
     optimizers,
     references,
@@ -33,6 +48,8 @@ from fedsim.scenario.learning import OptimizerChoice
 
 FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
 _NAMED = 6  # methods, groups or separations that a sentence names at most
+_FEW_METHODS = 3  # and methods in a headline
+ONE_SEED = " (one seed)"  # where methods are ranked
 _GAP = 0.1  # of a loss, by which it differs between groups: worth a word
 _SMALL = 0.01  # of a loss; lesser differences are said as shares of it
 _CLOSE = 0.1  # of a fair share: what an interval must lie within to say that clients have theirs
@@ -133,8 +150,7 @@ def how_even(run: Run, bias: Bias) -> Sentence | None:
     if bias.seen is Seen.EVEN:
         counts = run.clients["reported"].to_numpy()
         ends = " or ".join(dict.fromkeys((f"{counts.min():,}", f"{counts.max():,}")))
-        text = f"Each client gave {ends} reports: participation is as even as "
-        text += f"can be, {percent(bias.measured)} from uniform (TV)."
+        text = f"Participation is as even as can be: each client gave {ends} reports."
         return Sentence(text, BIAS, facts)
     if bias.seen in {Seen.ONCE, Seen.UNTESTED}:
         judged = f"not tested, {bias.why}" if bias.seen is Seen.UNTESTED else bias.seen.value
@@ -251,88 +267,79 @@ def who_takes_part(run: Run, bias: Bias) -> Sentence | None:
 
 
 def losses(run: Run) -> Sentence | None:
-    """Say where the loss of each optimizer ends, compared with unbiased training or else with the lowest."""
+    """Say which methods stay biased, beside unbiased training; or else which to use, or that this cannot be said yet.
+
+    None where losses jump too far to be measured, which a check says.
+    """
     if run.scenario.learning is None:
         return None
     if (judged_ends := endings(run)) is None:
         return Sentence("No optimizer has a finite loss over the last half of the run.", MODEL)
     (other, ends), every = judged_ends, optimizer_figures(run, "loss")
     facts, last = tuple(map(_loss, (*(each.name for each in ends), other))), number(every[other])
+    if all(each.why == LARGE_STEPS for each in ends) and (ends or jumps(run, other) > 2 * JUMPS):
+        return None
     if not ends:
         return Sentence(f"The loss of “{other}” ends at {last}.", MODEL, facts)
     if same_training(run):
         return Sentence(f"All methods are the same training here: each loss ends at {last}.", MODEL, facts)
-    clauses, beside = list[str](), f"unbiased training (loss {last})"
-    if other not in references(optimizers(run)):
-        clauses, beside = [f"“{other}” has the lowest loss ({last})"], "it"
-    ways = dict[tuple[str, bool], list[Ending]]()
-    for each in ends:
-        ways.setdefault((each.judged, each.apart > 0), []).append(each)
-    alike = len({judged for judged, _ in ways}) == 1
     small = all(abs(each.apart) < _SMALL * every[other] for each in ends)
-    for (judged, above), some in ways.items():
-        says = ", significantly" if judged == "significant" else "" if alike else f" ({judged})"
-        clauses.append(f"{_end(some, every[other] if small else None)} {'above' if above else 'below'} {beside}{says}")
-        beside = "it"
-    end = f"; {judged}" if alike and judged != "significant" else ""
-    text = f"{capitalized('; '.join(clauses))}{end}."
-    if other not in references(optimizers(run)) and alike and not end:
-        far = optimizer_figures(run, "bias")
-        far = {name: far[name] for name in (other, *(each.name for each in ends)) if name in far}
-        nearest = min(far, key=far.__getitem__, default=other)
-        if other not in far or far[other] == far[nearest]:
-            return Sentence(f"{text} By this run, use “{other}” of these methods.", MODEL, facts)
-        text += f" Yet the mean model of “{nearest}” over the last half is nearer the optimum ({number(far[nearest])} "
-        text += f"away, not {number(far[other])}): no method is best by both."
-        facts += tuple(f"learning.{name}.bias" for name in (nearest, other))
-    return Sentence(text, MODEL, facts)
+    level, untested = every[other] if small else None, next((each.why for each in ends if each.look is None), "")
+    if other in references(optimizers(run)):
+        text = _biased(ends, level) + (ONE_SEED if len(ends) > 1 else f" (its loss is {last})")
+    elif untested:
+        text = f"Which method is best cannot be said yet, since {untested}: “{other}” has the lowest loss ({last})"
+    else:
+        text = f"{_to_use(run, other, ends, level)}{ONE_SEED}"
+    return Sentence(f"{text}.", MODEL, facts)
 
 
-def debiasing(run: Run) -> Iterator[Sentence]:
-    """Say of each debiased method whether it helps, by the loss and by the distance of the mean model."""
-    findings, far = dict[str, list[Sentence]](), optimizer_figures(run, "bias")
-    learning = run.scenario.learning
-    kinds = {} if learning is None else {each.label: _kind(each) for each in learning.optimizers}
-    lowest = (compared_with(run) or ("",))[0]
-    for name, plain in [] if same_training(run) else [*debiased_pairs(run).items()][:_NAMED]:
-        (end,) = endings_beside(run, plain, [name])
-        tested = end.look is not None and end.look.significant
-        finding = "Debiasing has not lowered the loss" if end.apart > 0 else "Whether debiasing helps is not clear"
-        finding = f"Debiasing {'hurts' if end.apart > 0 else 'helps'} here" if tested else finding
-        keys, which, text = tuple(map(_loss, (name, plain))), f"“{name}”{kinds[name]}", ""
-        contrary = {name, plain} <= {*far} and (far[name] < far[plain]) != (end.apart < 0)
-        if {name, plain} <= {*far} and far[name] != far[plain]:
-            nearer = "nearer" if far[name] < far[plain] else "further from"
-            text = f"of {which} is {nearer} the optimum than that of “{plain}” ({number(far[name])} away, not "
-            text = f"the mean model over the last half {text}{number(far[plain])})"
-            keys += tuple(f"learning.{each}.bias" for each in (name, plain))
-        if plain != lowest or contrary or not text:  # else the sentence about losses has said it
-            by = f"{which} ends {number(abs(end.apart), 3)} {'above' if end.apart > 0 else 'below'} “{plain}”"
-            text = f", {'although' if contrary else 'and'} {text}" * bool(text)
-            text = f"{by} ({end.judged}){text}"
-        findings.setdefault(finding, []).append(Sentence(text, MODEL, keys))
-    for finding, ways in findings.items():
-        facts = tuple(dict.fromkeys(key for each in ways for key in each.facts))
-        yield Sentence(f"{finding}: {'; '.join(each.text for each in ways)}.", MODEL, facts)
+def _biased(ends: Sequence[Ending], level: float | None) -> str:
+    """Say which methods stay biased, of which it cannot be said, and which do not; and of the first, by how much."""
+    above = [each for each in ends if each.significant and each.apart > 0]
+    open_ = [each for each in ends if each.look is None]
+    rest = [each for each in ends if each not in above and each not in open_]
+    words = (
+        (above, f"{'only ' * bool(rest and not open_)}{{}} stay{{}} biased", ""),
+        (open_, f"whether {{}} stay{{}} biased cannot be said yet, since {open_[0].why if open_ else ''}", " so far"),
+        (rest, "{} show{} no significant bias", ""),
+    )
+    clauses = list[str]()
+    for some, says, when in words:
+        who, s, it = _methods(some, len(ends))
+        place = f": {it} end{s}{when} {_far(some, level)} unbiased training" * (not clauses and len(some) > 0)
+        clauses += [f"{says.format(who, s)}{place}"] if some else []
+    return capitalized("; ".join(clauses))
 
 
-def _kind(choice: OptimizerChoice) -> str:
-    """Say what an optimizer is, whose name does not."""
-    options = [f"{key}: {value}" for key, value in choice.options.items() if key != "server"]
-    return f" ({', '.join([choice.kind, *options])})" if choice.label != choice.kind else ""
+def _to_use(run: Run, other: str, ends: Sequence[Ending], level: float | None) -> str:
+    """Say which method has the lowest loss, which come close or have a nearer mean model, and where others end."""
+    loss, names = number(optimizer_figures(run, "loss")[other]), {other, *(each.name for each in ends)}
+    far = {name: each for name, each in optimizer_figures(run, "bias").items() if name in names}
+    nearest = min(far, key=far.__getitem__) if other in far and far[other] > min(far.values()) else other
+    close = [each for each in ends if not each.significant and each.name != nearest]
+    rest = [each for each in ends if each.significant and each.name != nearest]
+    text = f"By this run, use “{other}”, which has the lowest loss ({loss})"
+    text += f", or “{nearest}”, whose mean model is nearest the optimum" if nearest != other else ""
+    text += f", or {_methods(close, len(ends))[0]}, not significantly higher" if close else ""
+    who, s, _ = _methods(rest, len(ends))
+    return f"{text}; {who} end{s} {_far(rest, level)} it, significantly" if rest else text
 
 
-def _end(some: Sequence[Ending], other: float | None) -> str:
-    """Say how far from another loss those of some optimizers end, in order; as shares of it, if it is given."""
-    far = [abs(each.apart) for each in some]
-    shares = [f"{number(100 * each / other, 2)}\N{NARROW NO-BREAK SPACE}%" for each in far] if other else []
-    apart = shares or [number(each, 3) for each in far]
-    if len(some) < 3:
-        ways = [f"“{each.name}” {'ends ' * (each is some[0])}{by}" for each, by in zip(some, apart, strict=True)]
-        return listing(ways)
-    ends = dict.fromkeys(apart[:: len(apart) - 1] if some[0].apart < 0 else apart[:: 1 - len(apart)])
-    names = [f"“{each.name}”" for each in some]
-    return f"{listing(names) if len(names) <= _NAMED else count(len(names), 'other')} end {' to '.join(ends)}"
+def _methods(some: Sequence[Ending], of: int) -> tuple[str, str, str]:
+    """Name methods, or say how many they are; with the ending of a verb, and the pronoun."""
+    who = listing([f"“{each.name}”" for each in some])
+    who = who if len(some) <= _FEW_METHODS else count(len(some), "other" if len(some) < of else "method")
+    return (who, "s", "it") if len(some) == 1 else (who, "", "they")
+
+
+def _far(some: Sequence[Ending], level: float | None) -> str:
+    """Say how far above or below another loss those of some methods end, from least to most; as shares of it."""
+    ends = sorted((each.apart for each in some), key=abs)
+    unit, scale, digits = ("\N{NARROW NO-BREAK SPACE}%", 100 / level, 2) if level else ("", 1.0, 3)
+    ways, sides = [f"{number(scale * abs(each), digits)}{unit}" for each in ends], {each > 0 for each in ends}
+    far = " to ".join(dict.fromkeys(ways[:: max(1, len(ways) - 1)]))
+    return f"{far} {'away from' if len(sides) > 1 else 'above' if True in sides else 'below'}"
 
 
 def _loss(name: str) -> str:
@@ -351,40 +358,94 @@ def swing(run: Run) -> Sentence | None:
     return Sentence(text, MODEL, ("learning",))
 
 
-def by_group_of_data(run: Run) -> Sentence | None:
-    """Say on which groups' data mean models do worst and best: that with the widest gap, and that with the least."""
-    twins = references(optimizers(run))
+@dataclass(frozen=True)
+class Favoured:
+    """A group whose data the mean model of an optimizer fits better than those of another, by a tenth of the loss."""
+
+    text: str  # of the optimizer with the widest gap; without a capital
+    why: str  # what differs between the groups that the optimizer weighs; empty if nothing is known to
+    least: str  # what the optimizer with the least gap has, if that is less than half
+    facts: tuple[str, ...]
+    remedy: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)  # of a run that does it
+
+
+def favoured(run: Run) -> Favoured | None:
+    """Say which group an optimizer favours, and why; None where losses by group are not known, or close."""
     groups = {name: f"loss_of_group_{name}" for name in run.clients["group"].unique(maintain_order=True)}
-    every = {name: optimizer_figures(run, figure) for name, figure in groups.items()}
+    every, learning = {name: optimizer_figures(run, figure) for name, figure in groups.items()}, run.scenario.learning
+    choices = {} if learning is None else {each.label: each for each in learning.optimizers}
+    twins = references(optimizers(run))
     names = [name for name in optimizers(run) if name not in twins and all(name in each for each in every.values())]
     if len(groups) < 2 or not names:
         return None
     gaps = {name: float(np.ptp([each[name] for each in every.values()])) for name in names}
-    widest, least = max(names, key=gaps.__getitem__), min(names, key=gaps.__getitem__)
-    worst, best = (by(groups, key=lambda group: every[group][widest]) for by in (max, min))
-    if gaps[widest] < _GAP * abs(every[best][widest]):
+    name, least = (by(gaps, key=gaps.__getitem__) for by in (max, min))
+    best, worst = (by(groups, key=lambda group: every[group][name]) for by in (min, max))
+    if gaps[name] < _GAP * abs(every[best][name]):
         return None
-    text = f"The mean model of “{widest}” has a loss of {number(every[worst][widest], 3)} on the data of “{worst}” and "
-    text += f"{number(every[best][widest], 3)} on those of “{best}”"
-    if gaps[least] < gaps[widest] / 2:
-        text += f"; that of “{least}” has {number(every[worst][least], 3)} and {number(every[best][least], 3)}"
-    keys = [f"learning.{name}.{groups[group]}" for name in dict.fromkeys((widest, least)) for group in (worst, best)]
-    return Sentence(f"{text}.", MODEL, tuple(keys))
+    text = f"the mean model of “{name}” fits the data of “{best}” (loss {number(every[best][name], 3)}) better than "
+    text += f"those of “{worst}” ({number(every[worst][name], 3)})"
+    other = f" That of “{least}” has {number(every[best][least], 3)} and {number(every[worst][least], 3)}."
+    keys = [f"learning.{of}.{groups[group]}" for of in dict.fromkeys((name, least)) for group in (best, worst)]
+    choice, deadline_s = choices.get(name), run.scenario.server.deadline
+    (fresh, old), (more, fewer) = (
+        [run.known.get(f"group.{group}.{of}", 0.0) for group in (best, worst)]
+        for of in ("staleness.mean", "sessions.steps_mean")
+    )
+    first, last = moved_groups(run).get(best, (0.0, 0.0))
+    kind, options = ("", dict[str, Any]()) if choice is None else (choice.kind, choice.options)
+    why, remedy, settings = "", "", dict[str, str]()
+    if kind == "fedbuff" and options.get("exponent") != 0 and old > (1 + _GAP) * fresh:
+        why = f", whose reports it discounts more: they are {number(old, 2)} versions old, not {number(fresh, 2)}"
+        remedy = f"Train “{name}” with smaller discounts of stale reports too (`exponent`)."
+        settings = _beside(choices, name, "exponent", {"discounts-less": 0.25, "discounts-none": 0})
+    elif kind.endswith("fedavg") and options.get("counts") != "steps" and more > (1 + _GAP) * fewer:
+        why = f", whose reports hold {number(fewer, 3)} local steps, not {number(more, 3)}"
+        remedy = f"Set a longer deadline, with which “{worst}” does more local steps." if deadline_s else ""
+        settings = {"server.deadline": f"{2 * deadline_s:g}s"} if deadline_s else {}
+    elif kind == "debiased_fedavg" and not options.get("forgetting") and first < min(1.0, last):
+        why = f", since counts of the start still weigh: “{best}” gave {number(first, 2)} times its fair share of the "
+        why += f"reports in the first half and {number(last, 2)} times in the last"
+        remedy = f"Train “{name}” with counts of about the last 30 and 10 rounds too (`forgetting`)."
+        settings = _beside(choices, name, "forgetting", {"counts-30-rounds": 0.03, "counts-10-rounds": 0.1})
+    least = other if gaps[least] < gaps[name] / 2 else ""
+    return Favoured(text, why, least, tuple(keys), remedy, settings)
+
+
+def _beside(
+    choices: Mapping[str, OptimizerChoice], name: str, option: str, values: Mapping[str, float]
+) -> dict[str, str]:
+    """Return the setting that trains an optimizer with other values of an option too; none where a name is taken."""
+    same = {"kind": choices[name].kind, **choices[name].options}
+    more = [same | {"name": label, option: value} for label, value in values.items()]
+    every = [*(each.model_dump(mode="json", exclude_none=True) for each in choices.values()), *more]
+    ways = [", ".join(f"{key}: {json.dumps(value)}" for key, value in each.items()) for each in every]
+    return {} if {*choices} & {*values} else {"learning.optimizers": f"[{', '.join(f'{{{way}}}' for way in ways)}]"}
+
+
+def by_group_of_data(run: Run) -> Sentence | None:
+    """Say which group an optimizer favours, why, and which other treats both alike."""
+    gap = favoured(run)
+    return None if gap is None else Sentence(f"{capitalized(gap.text)}{gap.why}.{gap.least}", MODEL, gap.facts)
 
 
 def noise_cost(run: Run) -> Sentence | None:
-    """Say what the noise of privacy adds to the loss of each optimizer, where the parts of losses are known."""
-    every, above = (optimizer_figures(run, figure) for figure in ("privacy_noise_loss", "above_optimum"))
-    if "privacy.epsilon" not in run.known or not every or len(every) > _NAMED:
+    """Say what the noise of privacy adds to the loss of each optimizer, and of what training gains."""
+    noise, ends = (optimizer_figures(run, figure) for figure in ("privacy_noise_loss", "loss"))
+    if "privacy.epsilon" not in run.known or not noise or len(noise) > _NAMED:
         return None
-    ways, of = list[str](), "what “{}” loses to the optimum"
-    for name, noise in every.items():
-        share = percent(noise / above[name])
-        ways.append(f"{share} of {of.format(name)} ({number(noise, 2)} of {number(above[name], 2)})")
-        of = "that of “{}”"
-    text = f"The noise for epsilon = {number(run.known['privacy.epsilon'])} makes {listing(ways)}."
-    keys = [f"learning.{name}.{figure}" for name in every for figure in ("privacy_noise_loss", "above_optimum")]
-    return Sentence(text, MODEL, ("privacy.epsilon", *keys))
+    gains, text = {name: initial_loss(run, name) - ends[name] for name in noise}, "The noise"
+    if all(0 < noise[name] < gains[name] for name in noise):
+        shares = sorted(noise[name] / gains[name] for name in noise)
+        cost = " to ".join(dict.fromkeys(percent(each) for each in (shares[0], shares[-1])))
+        text = f"Privacy costs {cost} of what training gains: the noise"
+    ways, to = list[str](), "the loss of"
+    for name, each in noise.items():
+        ways.append(f"{number(each, 2)} to {to} “{name}”")
+        to = "that of"
+    text += f" for {equation('epsilon', number(run.known['privacy.epsilon']))} adds {listing(ways)}{ONE_SEED}."
+    return Sentence(text, MODEL, ("privacy.epsilon", *(f"learning.{name}.privacy_noise_loss" for name in noise)))
 
 
 def against_methods(run: Run, key: str) -> Sentence | None:
@@ -395,18 +456,21 @@ def against_methods(run: Run, key: str) -> Sentence | None:
     every = {each: value for each, value in every.items() if each not in twins}
     if entry is None or not entry.better or name not in every or len(every) < 2:
         return None
-    top = (min if entry.better == "lower" else max)(every.values())
-    best = [each for each in every if every[each] == top]
-    wording, value, ways = wording_of(key), every.pop(name), list[str]()
-    order = sorted(every, key=every.__getitem__)
-    for way, sign in (("lower than", 1.0), ("the same as", 0.0), ("higher than", -1.0)):
-        some = [each for each in order if np.sign(every[each] - value) == sign]
-        named = [f"“{each}” ({wording.write(every[each])})" for each in some[:_NAMED]]
-        ways += [f"{way} that of {listing(named)}"] if some else []
-    facts = tuple(f"learning.{each}.{figure}" for each in (name, *every))
-    verdict = f"“{name}” is best in this run: the" if best == [name] else "In this run the"
-    last = ", the best" * (len(best) == 1 and best != [name])
-    return Sentence(f"{verdict} {wording.words} is {wording.write(value)}, {' and '.join(ways)}{last}.", MODEL, facts)
+    sign, write = 1.0 if entry.better == "lower" else -1.0, wording_of(key).write
+    order = sorted(every, key=lambda each: sign * every[each])
+    shown = {each: f"“{each}” ({write(every[each])})" for each in order}
+    best = [each for each in order if every[each] == every[order[0]]]
+    beaten = [shown[each] for each in order if sign * every[each] > sign * every[name]]
+    if name in best:
+        second = f", then {shown[order[len(best)]]}" if len(best) < len(order) else ""
+        text = f"{listing([shown[each] for each in best])} {'is' if len(best) == 1 else 'are'} best{second}"
+    else:
+        text = (
+            f"{shown[name]} beats {listing_of(beaten, _FEW_METHODS) or 'no other method'}, but {shown[best[0]]} is best"
+        )
+    text += f", by the {entry.words.replace('OPTIMIZER', 'each')}"
+    flag = ONE_SEED if converged(run, *every) else "; a loss has not converged"
+    return Sentence(f"{text}{flag}.", MODEL, tuple(f"learning.{each}.{figure}" for each in (name, *every)))
 
 
 def cost_parts(run: Run) -> dict[str, float]:
@@ -543,6 +607,12 @@ def measured(run: Run, key: str) -> Sentence | None:
     return Sentence(f"{text}.", WHAT, (key,))
 
 
+def even_but(run: Run, wanted: Sentence) -> Sentence:
+    """Add to what is said of even participation that a model favours a group all the same, where one does."""
+    gap = favoured(run) if wanted.about == BIAS and bias_of(run).seen in {Seen.EVEN, Seen.NONE} else None
+    return wanted if gap is None else Sentence(f"{wanted.text} Yet {gap.text}.", BIAS, (*wanted.facts, *gap.facts))
+
+
 def headline(run: Run) -> Sentence | None:
     """Say what the scenario asks for.
 
@@ -556,7 +626,7 @@ def headline(run: Run) -> Sentence | None:
         return Sentence(f"{text}.", WHAT, ("rounds.count",))
     asked = [scenario.headline, "" if scenario.decide is None else scenario.decide.metric]
     if (wanted := next(filter(None, (measured(run, key) for key in asked if key)), None)) is not None:
-        return wanted
+        return even_but(run, wanted)
     if bias.seen is Seen.ALONE:
         return who_takes_part(run, bias)
     return noise_cost(run) or losses(run) or costs(run) or long_run(run) or who_takes_part(run, bias)
@@ -573,7 +643,7 @@ def sentences(run: Run) -> Iterator[Sentence]:
     by_question: dict[str, list[Sentence | None]] = {
         WHAT: [staleness(run), how_often(run), of_study(run)],
         BIAS: [trend(bias), *map(contrast, widest), how_even(run, bias), groups, long_run(run)],
-        MODEL: [losses(run), *debiasing(run), by_group_of_data(run), swing(run), noise_cost(run)],
+        MODEL: [losses(run), by_group_of_data(run), swing(run), noise_cost(run)],
         COST: [costs(run), waiting(run), wasted(run)],
     }
     if one_round(run):

@@ -46,6 +46,7 @@ CHECKED = {
     "theory": "theory does not apply",
     "epsilons": "one epsilon",
     "spends": "cost",
+    "favours": "model favours a group",
     "cohorts": "cohorts not filled",
     "surplus": "more reports than wanted",
     "waits": "rounds wait for clients",

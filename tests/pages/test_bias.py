@@ -49,12 +49,8 @@ CLIENT = pl.col("client")
 @pytest.mark.parametrize(
     ("counts", "seen", "words"),
     [
-        (
-            pl.lit(20),
-            Seen.EVEN,
-            "Each client gave 20 reports: participation is as even as can be, 0 % from uniform (TV).",
-        ),
-        (pl.when(CLIENT < 40).then(21).otherwise(20), Seen.EVEN, "Each client gave 20 or 21 reports"),
+        (pl.lit(20), Seen.EVEN, "Participation is as even as can be: each client gave 20 reports."),
+        (pl.when(CLIENT < 40).then(21).otherwise(20), Seen.EVEN, "each client gave 20 or 21 reports"),
         (pl.when(CLIENT < 40).then(1).otherwise(0), Seen.ONCE, "nobody took part twice, and some did not at all"),
         (
             pl.when(CLIENT < 50).then(190).otherwise(210) + CLIENT % 5 * 5 - 10,

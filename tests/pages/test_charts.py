@@ -15,7 +15,7 @@ from matplotlib.text import Annotation
 from fedsim.common.formatting import NO_VALUE
 from fedsim.pages import render
 from fedsim.pages.bias import bias_of
-from fedsim.pages.charts import Absent, Chart, run_charts
+from fedsim.pages.charts import Absent, Chart, marks, run_charts
 from fedsim.pages.charts.distance import LARGEST_CURVE, distance_chart
 from fedsim.pages.charts.learning import curves, training_chart
 from fedsim.pages.charts.marks import AxisScale, Spaced
@@ -93,11 +93,11 @@ def test_distance_is_left_out_for_several_separations_equal_weights_and_too_many
         assert distance_chart(replace(run, clients=clients)) is None
 
 
-def test_curves_count_rounds_done_and_pair_references_by_colour(run: Run) -> None:
+def test_curves_count_rounds_done_and_references_are_grey(run: Run) -> None:
     own, debiased, reference = curves(run)
     assert [each.name for each in (own, debiased, reference)] == ["fedavg", "debiased_fedavg", "fedavg_uniform"]
     assert [each.look for each in (own, debiased, reference)] == ["line", "line", "dashed"]
-    assert own.color == reference.color != debiased.color
+    assert (own.color, reference.color, debiased.color) == (marks.SERIES[0], marks.MUTED, marks.SERIES[1])
     np.testing.assert_array_equal(own.x, [0, *range(10, 401, 10)])
     assert run.learning is not None
     np.testing.assert_array_equal(own.y, run.learning.filter(pl.col("optimizer") == "fedavg")["loss"])
@@ -198,7 +198,9 @@ def test_rounds_of_one_length_are_a_sentence(run: Run) -> None:
 def test_several_lines_and_rules_have_a_legend_and_one_has_none() -> None:
     x, y = AxisLook("x"), AxisLook("y")
     series = [Series(name, np.arange(3.0), np.arange(3.0) + far) for name, far in (("_a", 0), ("b", 1), ("c", 0.001))]
-    for some, names in ((series, ["_a, c: same line", "b", "five"]), (series[:0], [])):
+    over = [*series[:2], Series("d", np.arange(3.0), np.arange(3.0) + 1.03)]
+    under = ["_a", "b (under d)", "d", "five"]
+    for some, names in ((series, ["_a, c: same line", "b", "five"]), (over, under), (series[:0], [])):
         figure = Figure(figsize=(3.5, 2.4))
         rules = [Rule("five", 5.0)] if some else []
         line_plot("some", "Some", some or series[:1], x, y, rules).draw(figure.subplots())

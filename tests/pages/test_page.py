@@ -139,10 +139,9 @@ def test_the_page_is_self_contained_and_accessible(page: str) -> None:
 
 def test_the_title_is_the_finding_and_the_name_stands_above(page: str) -> None:
     shown = Page(page)
-    found = "“fedavg” ends 0.48\N{NARROW NO-BREAK SPACE}% above unbiased training (loss 5.287), significantly"
-    assert (
-        '<h1 id="answer-head">“<bdi>fedavg</bdi>” ends 0.48\N{NARROW NO-BREAK SPACE}% above unbiased training' in page
-    )
+    found = "Only “fedavg” stays biased: it ends 0.48\N{NARROW NO-BREAK SPACE}% above unbiased training; "
+    head = '<h1 id="answer-head">Only “<bdi>fedavg</bdi>” stays biased: it ends 0.48\N{NARROW NO-BREAK SPACE}% above'
+    assert head in page
     assert shown.inside("title")[0].startswith(f"paper-synthetic: {found}")
     assert shown.inside("title")[0].endswith(" · fedsim report")
     assert "fedsim run · paper-synthetic" in shown.inside("p")
@@ -228,7 +227,7 @@ def test_names_are_text_everywhere(run_directory: Path) -> None:
     shown = check(write_report(run_directory).read_text(encoding="utf-8"))
     assert shown.inside("title")[0].startswith(HOSTILE)
     assert any(HOSTILE in text and text.startswith("fedsim run · ") for text in shown.inside("p"))
-    assert HOSTILE in shown.inside("text")
+    assert any(text.startswith(HOSTILE) for text in shown.inside("text"))  # a line under another names that too
     assert HOSTILE in shown.inside("td")
     assert any("</svg></style>联邦" in text for text in shown.inside("p"))
 

@@ -20,7 +20,7 @@ _MOST = 6  # optimizers of each run drawn at most where there are two runs
 def curves(run: Run, column: str = "loss") -> Iterator[Series]:
     """Yield a column of the learning table over the number of rounds done, 0 being the initial model, by optimizer.
 
-    A model that was trained under uniform participation has the colour of its optimizer, and is dashed.
+    A model that was trained under uniform participation is grey, and dashed.
     """
     if run.learning is None:
         return
@@ -34,7 +34,7 @@ def curves(run: Run, column: str = "loss") -> Iterator[Series]:
         most = FURTHER * max(abs(value[0]), 1e-6) if np.isfinite(value[0]) else 1e100
         kept = np.isfinite(value) & (np.abs(value) <= most)
         if kept.any():
-            color, look = marks.series_color(plain.index(pairs.get(name, name))), "dashed" if name in pairs else "line"
+            color, look = (marks.MUTED, "dashed") if name in pairs else (marks.series_color(plain.index(name)), "line")
             yield Series.binned(name, x[kept], value[kept], color, look=look)
 
 

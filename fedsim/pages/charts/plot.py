@@ -39,6 +39,7 @@ _ROW_NAME = 28  # characters of a name that fit to the left of a row
 _POINT_NAME = 30  # and beside a point
 _LETTER = 0.027  # of the width of the axes, what a letter of such a name takes
 _SEEN = 0.01  # of the range of a chart: narrower bands are not seen, nor are nearer lines apart
+_COVERED = 0.02  # of the range, in which half of the points of a line lie that another covers
 _BARS = 80.0  # points that all bars above each other take at most
 _DECADES = 5  # of a logarithmic axis at most, below the greatest value
 
@@ -158,7 +159,17 @@ def _together(series: Sequence[Series], scale: marks.AxisScale) -> list[Series]:
         else:
             shown.append([each])
     names = [f"{', '.join(each.name for each in some)}: same line" for some in shown]
-    return [replace(some[0], name=name) if len(some) > 1 else some[0] for some, name in zip(shown, names, strict=True)]
+    drawn = [replace(some[0], name=name) if len(some) > 1 else some[0] for some, name in zip(shown, names, strict=True)]
+    return [replace(each, name=_under(each, drawn[at + 1 :], scale, ys)) for at, each in enumerate(drawn)]
+
+
+def _under(line: Series, later: Sequence[Series], scale: marks.AxisScale, ys: Floats) -> str:
+    """Name a line, and the one that is drawn over most of it, where there is one."""
+    placed = (lambda values: np.log10(np.maximum(values, _floor(ys)))) if marks.is_log(scale, ys) else np.asarray
+    near, alike = _COVERED * np.ptp(placed(ys)), [each for each in later if np.array_equal(each.x, line.x)]
+    over = [each.name for each in alike if np.median(np.abs(placed(each.y) - placed(line.y))) < near]
+    both = over and line.name and len(line.x) > 1 and {line.look, *(each.look for each in alike)} == {"line"}
+    return f"{line.name} (under {over[0]})" if both else line.name
 
 
 def _write(axis: AxisLook, value: float | None, margin: float = np.nan) -> str:

@@ -10,8 +10,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import count, duration, listing, number, percent
 from fedsim.common.instants import time_unit
 from fedsim.measure.frequencies import fair_counts, gini
-from fedsim.measure.series import by_span
-from fedsim.pages.bias import Bias, bias_of
+from fedsim.pages.bias import Bias, bias_of, group_spans, moved_groups
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import POINTS, AxisLook, Rows, Rule, Series, line_plot, row_plot
 from fedsim.pages.tables import GROUP_ROWS
@@ -133,25 +132,15 @@ def over_time_chart(run: Run, bias: Bias) -> Chart | None:
     It is folded away where no group's share is significant, and none changes from half to half of the run by more than
     four standard errors of independent reports.
     """
-    by = by_span(run.series, "reports")
-    sizes = dict(run.clients.group_by("group", maintain_order=True).len().iter_rows())
-    if by is None or len(by) < 2 or not 1 < len(sizes) <= len(marks.SERIES) or not by.sum(axis=1).all():
+    reports, sizes = group_spans(run), dict(run.clients.group_by("group", maintain_order=True).len().iter_rows())
+    if reports is None or not 1 < len(sizes) <= len(marks.SERIES):
         return None
-    of_part = run.series["reports"].filter(span=0)["group"].to_numpy()
-    reports = np.stack([by[:, of_part == name].sum(axis=1) for name in sizes], axis=1)  # (spans, groups)
-    halves = np.stack([half.sum(axis=0) for half in (reports[: len(by) // 2], reports[-(len(by) // 2) :])])
-    fair = len(run.clients) / np.array([*sizes.values()])
-    ends, chance = halves / halves.sum(axis=1, keepdims=True), halves.sum(axis=0) / halves.sum()
-    error = np.sqrt(chance * (1 - chance) * (1 / halves.sum(axis=1)).sum())
-    at, times = (np.arange(len(by)) + 0.5) / len(by), reports / reports.sum(axis=1, keepdims=True) * fair
+    fair, moved = len(run.clients) / np.array([*sizes.values()]), moved_groups(run)
+    at, times = (np.arange(len(reports)) + 0.5) / len(reports), reports / reports.sum(axis=1, keepdims=True) * fair
     colors = zip(sizes, times.T, marks.SERIES, strict=False)
     series = [Series(name, at, shares, color) for name, shares, color in colors]
     look = AxisLook("time of the run", "percent"), AxisLook(_SHARE)
-    moved = np.flatnonzero(np.abs(ends[1] - ends[0]) > 4 * error)
-    far = [
-        f"“{series[each].name}” from {number(ends[0, each] * fair[each], 2)} to {number(ends[1, each] * fair[each], 2)}"
-        for each in moved
-    ]
+    far = [f"“{name}” from {number(first, 2)} to {number(last, 2)}" for name, (first, last) in moved.items()]
     finding = f"From the first half of the run to the last: {listing(far)} times the fair share." if far else ""
     chart = line_plot(
         "who-over-time", "Who takes part, over time", series, *look, [Rule("equal", 1.0)], finding=finding
