@@ -15,10 +15,9 @@ from fedsim.measure.metrics import split
 from fedsim.trials.contrasts import Contrasts, Standing
 from fedsim.trials.decision import TAKEN, UPDATES, without_noise
 
-_DAILY = {UPDATES: "pace", TAKEN: "pace in reports", "rounds.per_day": "rounds per simulated day"}
+_DAILY = {UPDATES: "pace", TAKEN: "pace in reports", "rounds.per_day": "pace in rounds"}
 _SMALL, _MOST_DECIMALS = 0.1, 6
 _FLAG = "0 or 1"  # the unit of metrics whose label is what holds where they are 1
-_ABOVE, _BELOW = (".excess_loss", ".average_excess_loss", ".above_optimum"), " below it"
 _EVEN = {f"participation.{of}{kind}_uniform" for of in ("", "reported_", "pull_") for kind in ("l1", "tv")}
 
 
@@ -34,11 +33,6 @@ def tv(l1: float) -> str:
 
 def _decimals(decimals: int, value: float) -> str:
     return minus(f"{round(value, decimals) or 0.0:.{decimals}f}")
-
-
-def _above(write: Callable[[float], str], value: float) -> str:
-    """Write by how much a value lies above a level, or below it."""
-    return f"{write(-value)}{_BELOW}" if value < 0 else write(value)
 
 
 def _points(scale: float, share: float) -> str:
@@ -73,8 +67,6 @@ class MetricWording:
             return self.write(value)
         if down != up:
             return f"{self.write(value)} [seeds: {self.write(value - down)} to {self.write(value + up)}]"
-        if self.is_above and value < 0:
-            return f"{self.mean(-value, up)}{_BELOW}"
         return f"{self.write(value).removesuffix(self.unit)} ± {self.apart(up)}{self.unit}"
 
     def cell(self, value: float, margin: Floats | float = np.nan) -> str:
@@ -90,14 +82,9 @@ class MetricWording:
     def of_column(self, largest: float) -> Self:
         """Return the wording of a column: values with their signs, and small ones all to the same decimals."""
         if self.apart is not figure or not 0 < largest < _SMALL:
-            return replace(self, write=figure) if self.is_above else self
+            return self
         write = partial(_decimals, min(2 - floor(log10(largest)), _MOST_DECIMALS))
         return replace(self, write=write, apart=write)
-
-    @property
-    def is_above(self) -> bool:
-        """Whether it says how far a loss lies above another, so that a value below 0 lies below that."""
-        return self.metric.endswith(_ABOVE)
 
     @property
     def from_uniform(self) -> str:
@@ -157,7 +144,7 @@ def wording_of(metric: str) -> MetricWording:
         write = partial(quantity, unit=entry.unit)
         return make(words, f"{words} ({entry.unit})", write, write)
     axis = f"{words} ({entry.unit})" if entry.unit and entry.unit != _FLAG else words
-    return make(words, axis, partial(_above, figure)) if metric.endswith(_ABOVE) else make(words, axis)
+    return make(words, axis)
 
 
 def _daily(unit: str, value: float) -> str:
@@ -178,8 +165,7 @@ def read_condition(text: str) -> tuple[str, Callable[[float], str]]:
     write = wording.write
     if wording.apart is figure:
         form = condition.values[0].form
-        forms: dict[str, Callable[[float], str]] = {"percentage": percent, "duration": duration, "number": number}
-        write = partial(_above, forms[form]) if wording.is_above else forms[form]
+        write = {"percentage": percent, "duration": duration, "number": number}[form]
     entry, ends = split(condition.metric)[0], {end and end.value for end in (condition.low, condition.high)}
     if entry is not None and entry.unit == _FLAG and ends in ({0.0}, {1.0}):
         return f"{'not so: ' if ends == {0.0} else ''}{wording.words}", write

@@ -158,23 +158,19 @@ def _conditions(trials: Trials) -> Iterator[Check]:
     if not conditions or free.best is None:
         return
     shown = listing([f"`{' '.join(each.text.split())}`" for each in conditions])
-    best = judge_settings(trials).choice
-    facts = (metric, *(each.metric for each in conditions))
+    best, facts = judge_settings(trials).choice, (metric, *(each.metric for each in conditions))
+    first, value = trials.names[free.best], wording_of(metric).write(float(free.mean[free.best]))
     if best is None:
-        text = f"No setting keeps every condition ({shown})."
-        value = wording_of(metric).write(float(free.mean[free.best]))
-        relax = f"Relax a condition: without them {trials.names[free.best]} is best, with {value}."
-        yield Check("conditions", Grade.BAD, text, facts=facts, remedy=relax)
+        text, relax = f"No setting keeps every condition ({shown}).", f"Relax a condition: without them {first} is best"
+        yield Check("conditions", Grade.BAD, text, facts=facts, remedy=f"{relax}, with {value}.")
     elif not judge_settings(trials).sure[best]:
         text = f"Whether {trials.names[best]} keeps {shown} is not sure: an interval reaches beyond a limit."
         seeds, name = 2 * len(trials.seeds), trials.names[best]
         more, command = f"Run {count(seeds)} seeds, for narrower intervals.", with_seeds(trials.meta, seeds)
         yield Check("conditions", Grade.CAUTION, text, name, facts, more, command, SEEDS)
     else:
-        text = f"{trials.names[best]} keeps {shown}."
-        if not judge_settings(trials).kept[free.best]:
-            value = wording_of(metric).write(float(free.mean[free.best]))
-            text += f" Without the conditions {trials.names[free.best]} would be best, with {value}."
+        text, without = f"{trials.names[best]} keeps {shown}.", not judge_settings(trials).kept[free.best]
+        text += f" Without the conditions {first} would be best, with {value}." * without
         yield Check("conditions", Grade.OK, text, trials.names[best], facts)
 
 
@@ -481,10 +477,9 @@ def _edge(trials: Trials) -> Iterator[Check]:
 
 
 def _beyond(trials: Trials, axis: Axis, row: int) -> Iterator[Check]:
-    """Say which values along an axis to try with the other values of the choice, and with others whose last is best."""
+    """Say which values along an axis to try with the other values of the choice, or else with others of the best."""
     mean = judge_settings(trials).contrast.mean * (1 if judge_settings(trials).contrast.less_is_better else -1)
-    lines, caution, alone = list[tuple[int, list[float], str]](), "", trials.scenario.decide is not None
-    between, every = _BETWEEN, trials.rows_along(axis, np.isfinite(mean))
+    alone, between, every = trials.scenario.decide is not None, _BETWEEN, trials.rows_along(axis, np.isfinite(mean))
     for words, line in sorted(every, key=lambda each: row not in each[1]):
         best = row if row in line else int(line[np.argmin(mean[line])])
         at, where = line.tolist().index(best), f" with {words}" * bool(words)
@@ -494,22 +489,18 @@ def _beyond(trials: Trials, axis: Axis, row: int) -> Iterator[Check]:
         beside = [int(each) for each in line[max(at - 1, 0) : at + 2] if each != best]
         near = [each for each in beside if abs(mean[each] - mean[best]) <= MATTERS * abs(mean[best])]
         tied = any(best != row or each in judge_settings(trials).tied for each in near)
-        tried = [] if tied else _to_try(trials, axis, best, beside, way)
         if way and best == row:
             between = "Beyond the choice there are no further values."
-        if tried and way and not caution:
-            caution = f"{axis.named(axis.x[best])} is the {way} value that was tried{where}: the best may lie beyond."
-        if tried:
+        if not tied and (tried := _to_try(trials, axis, best, beside, way)):
+            text = f"{axis.named(axis.x[best])} is the {way} value that was tried{where}: the best may lie beyond."
             values = f"{'larger' if at else 'smaller'} values of {axis.name}"
             values = values if axis.ticks else f"{axis.name} = {listing([number(each) for each in tried])}"
-            lines.append((best, tried, f"{values}{where}"))
-    if lines:
-        state = Grade.CAUTION if caution else Grade.NONE
-        turns = tuple(each.rpartition(".")[2] for each in axis.parameters)
-        remedy, command = f"Try {listing([words for *_, words in lines])} too.", _grid(trials, axis, lines)
-        yield Check("edge", state, caution or between, trials.names[row], (), remedy, command, turns)
-    else:
-        yield Check("edge", Grade.OK, between, trials.names[row])
+            turns = tuple(each.rpartition(".")[2] for each in axis.parameters)
+            remedy, command = f"Try {values}{where} too.", _grid(trials, axis, best, tried)
+            state = Grade.CAUTION if way else Grade.NONE
+            yield Check("edge", state, text if way else between, trials.names[row], (), remedy, command, turns)
+            return
+    yield Check("edge", Grade.OK, between, trials.names[row])
 
 
 def _to_try(trials: Trials, axis: Axis, row: int, beside: Sequence[int], way: str) -> list[float]:
@@ -553,19 +544,16 @@ def _most(trials: Trials, axis: Axis, row: int) -> float:
     return float(int(trials.scenario.devices / selected) - 1)
 
 
-def _grid(trials: Trials, along: Axis, lines: Sequence[tuple[int, Sequence[float], str]]) -> str:
-    """Return the command that tries values along an axis with the others of settings; "" without one."""
+def _grid(trials: Trials, along: Axis, row: int, values: Sequence[float]) -> str:
+    """Return the command that tries values along an axis with the other values of a setting; "" without one."""
     if along.ticks or any(len(axis.parameters) > 1 for axis in trials.axes):
         return ""
-    rows = [(row, x) for row, values, _ in lines for x in sorted([float(along.x[row]), *values])]
-    columns = {name: [str(trials.settings[name][row]) for row, _ in rows] for name in trials.parameters}
-    columns |= {name: [f"{x:g}" for _, x in rows] for name in along.parameters}
-    one = len(lines) == 1  # else no grid has them all
-    shown = [f"{name}: [{', '.join(dict.fromkeys(each) if one else each)}]" for name, each in columns.items()]
-    grid = f"{{{', '.join(shown)}}}"
-    settings = {"sweep.grid": grid} if one else {"sweep.grid": "{}", "sweep.zip": grid}
-    choose = command_of(trials.meta, "decide", {"choose": grid}) if one else ""
-    return command_of(trials.meta, "sweep", settings) or choose
+    tried = ", ".join(f"{x:g}" for x in sorted([float(along.x[row]), *values]))
+    columns = {name: str(trials.settings[name][row]) for name in trials.parameters}
+    columns |= dict.fromkeys(along.parameters, tried)
+    grid = f"{{{', '.join(f'{name}: [{each}]' for name, each in columns.items())}}}"
+    choose = command_of(trials.meta, "decide", {"choose": grid})
+    return command_of(trials.meta, "sweep", {"sweep.grid": grid}) or choose
 
 
 def theory_check(trials: Trials) -> Iterator[Check]:
@@ -575,21 +563,20 @@ def theory_check(trials: Trials) -> Iterator[Check]:
     few = interval(trials.samples("participation.l1_chance")).mean > 2.0 / np.e  # less than a selection a client
     tested = np.isfinite(apart) & np.isfinite(noise) & ~few
     far = tested & (apart > 2 * noise + ROUNDING)
-    if not far.any():
-        state, text = Grade.NONE, "No theory covers these settings."
-        if tested.any():
-            state, text = Grade.OK, "Measurement and theory agree within sampling noise"
-            text += f"{'' if tested.all() else _at(trials, tested)}."
-        elif np.isfinite(trials.samples(COVERED)).any():
+    if far.any():
+        row = int(np.argmax(np.where(far, apart - noise, -np.inf)))
+        where = trials.setting_names()[row]
+        text = f"Theory does not describe selections{_at(trials, far)}: {f'at {where} ' if where else ''}they are "
+        text += f"{tv(float(apart[row]))} from it (TV), where sampling noise alone would give {tv(float(noise[row]))}."
+        yield Check("theory", Grade.CAUTION, text, where, metrics)
+    elif tested.any():
+        text = f"Measurement and theory agree within sampling noise{'' if tested.all() else _at(trials, tested)}."
+        yield Check("theory", Grade.OK, text, "", metrics)
+    elif np.isfinite(trials.samples(L1)).any():
+        text = "No theory covers these settings."
+        if np.isfinite(trials.samples(COVERED)).any():
             text = "Theory is not compared with selections, whose sampling noise was not estimated."
-        if np.isfinite(trials.samples(L1)).any():
-            yield Check("theory", state, text, "", metrics if tested.any() else (COVERED,))
-        return
-    row = int(np.argmax(np.where(far, apart - noise, -np.inf)))
-    where = trials.setting_names()[row]
-    text = f"Theory does not describe selections{_at(trials, far)}: {f'at {where} ' if where else ''}they are "
-    text += f"{tv(float(apart[row]))} from it (TV), where sampling noise alone would give {tv(float(noise[row]))}."
-    yield Check("theory", Grade.CAUTION, text, where, metrics)
+        yield Check("theory", Grade.NONE, text, "", (COVERED,))
 
 
 def _size(trials: Trials) -> Iterator[Check]:
@@ -609,7 +596,8 @@ def _price(trials: Trials) -> Iterator[Check]:
         return
     fast, metric, pace = int(ends[0]), aim_of(trials).metric, pace_metric(trials)
     least = f"{_SLOWER * interval(trials.samples(pace)).mean[fast]:.3g}"
-    text = f"{trials.names[best]} is more even and {trials.names[fast]} faster, and nothing says what pace is worth."
+    even, faster = capitalized(trials.names[best]), trials.names[fast]
+    text = f"{even} is more even and {faster} faster, and nothing says what pace is worth."
     decide = f"{{minimize: {metric}, subject_to: [{pace} >= {least}]}}"
     tenths = f"{wording_of(pace).write(float(least))}, nine tenths of the fastest"
     remedy = f"Say by `decide` what pace you need, such as {tenths}."

@@ -1,8 +1,10 @@
 """The tables of trials, a row for each setting or optimizer, and how each setting stands."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
+from inspect import getdoc, getmodule
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -49,6 +51,7 @@ from fedsim.trials.optimizers import (
     RANK,
     allowed,
     by_optimizer,
+    footprint,
     in_case,
     metrics_of,
     ranked,
@@ -88,7 +91,7 @@ _WORDS = {Standing.REFERENCE: "best", Standing.DIFFERS: "worse"}
 _FAILED = "training failed"
 FIGURE_WORDS = {
     "bias": "distance of the mean model from the optimum",
-    "excess_loss": "loss above the one under uniform participation",
+    "excess_loss": "excess loss over uniform participation",
     "loss": "loss",
 }
 """What optimizers are compared by."""
@@ -102,6 +105,18 @@ class Ranking(NamedTuple):
     contrasts: Contrasts
     names: tuple[str, ...]
     wording: MetricWording
+
+    def value(self, row: int) -> str:
+        """Write the mean of a row: ``23.8 %``."""
+        return self.wording.write(float(self.contrasts.mean[row]))
+
+    def at(self, row: int) -> str:
+        """Write the mean of a row, and which it is: ``23.8 % at R = 4``."""
+        return f"{self.value(row)} at {self.names[row]}"
+
+    def sure(self, row: int) -> str:
+        """Write the mean of a row with its interval: ``23.8 % ± 0.3 points``."""
+        return self.wording.mean(float(self.contrasts.mean[row]), self.contrasts.margin[:, row])
 
 
 def ranking_of(trials: Trials) -> Ranking:
@@ -231,6 +246,8 @@ def headlines(trials: Trials) -> tuple[str, ...]:
         open_ = {name for name, each in metrics_of(trials, "converged").items() if (trials.samples(each) == 0).any()}
         ends = [name for name in ends if split(name)[1].get("optimizer") not in open_]
     moving = [name for name in (*listed, *ends) if moves(trials, name) and _matters(trials, name)]
+    if {*moving} & {*shares} and len(shares) <= _GROUPS:  # one group says nothing without the others
+        moving = list(dict.fromkeys((*moving, *shares)))
     return tuple(moving or listed or metrics)[: _METRICS - 1]
 
 
@@ -264,7 +281,8 @@ def settings_table(trials: Trials) -> Table:
     tested = several and not untrained(trials)
     words = int(trials.stage == FACTS)
     if trials.stage == FACTS:
-        columns = [("Standing", [_before_training(trials, row) for row in range(len(trials.settings))])]
+        stands_now = np.where(judged.kept, "left", np.where(open_settings(trials), "uncertain", "goes")).tolist()
+        columns = [("Standing", stands_now)]
     elif several:
         ends = zip(contrast.difference.tolist(), contrast.tested_half.tolist(), strict=True)
         by = wording.of_column(float(np.abs(contrast.mean).max(where=np.isfinite(contrast.mean), initial=0.0)))
@@ -303,12 +321,6 @@ def _of_group(fact: str) -> str:
     """Name in short a fact of a group in the first stage; "" of others."""
     metric, names = split(fact)
     return f"{names['group']}: {_OF_GROUP[metric.name]}" if metric is not None and metric.name in _OF_GROUP else ""
-
-
-def _before_training(trials: Trials, row: int) -> str:
-    """Say in a word or two how a setting stands in the first stage of a decision."""
-    kept, sure = judge_settings(trials).kept[row], not open_settings(trials)[row]
-    return "left" if kept else "goes" if sure else "uncertain"
 
 
 def cells(mean: Floats, margin: Floats, metric: str = "") -> list[str]:
@@ -385,7 +397,9 @@ def privacy_table(trials: Trials) -> Table | None:
     if trials.scenario.privacy is not None and trials.scenario.privacy.training == "noise":
         note += " It covers the model of one setting: those of one seed share their noise, and neither choosing among "
         note += "settings nor tuning them by these losses is in it."
-    return setting_table(trials, "What is promised to privacy, and what the runs had", columns, note=note)
+    promised = {*zip(*(cells for head, cells in columns if head.endswith("promised")), strict=True)}
+    caption = "What is promised to privacy, and what the runs had"
+    return replace(setting_table(trials, caption, columns, note=note), aside=len(promised) < 2)
 
 
 _PARTS = {"whole loss": "above_optimum"} | {
@@ -417,9 +431,7 @@ def optimizer_table(optimizers: Trials, failed: Sequence[str] = ()) -> Table:
     ends = zip(names, contrast.difference.tolist(), contrast.tested_half.tolist(), strict=True)
     no_rank, apart = {*failed, *(names[row] for row in contrast.order[:1].tolist())}, wording_of(RANK).difference
     values.append([apart(*end) if np.isfinite(end[0]) and name not in no_rank else NO_VALUE for name, *end in ends])
-    if ranked_by(optimizers) == RANK:
-        values.append(cells(contrast.mean, np.full((2, 1), np.nan)))
-        header, caption = [*header, "Mean rank"], f"{caption}, and {FIGURE_WORDS[figure]}"
+    caption += f", and {FIGURE_WORDS[figure]}" * (ranked_by(optimizers) == RANK)  # ranks are drawn
     several = len(cases) > 1  # whose intervals take more room than there is
     for case in cases:
         samples = optimizers.samples(in_case(figure, case))
@@ -428,6 +440,19 @@ def optimizer_table(optimizers: Trials, failed: Sequence[str] = ()) -> Table:
     rows = tuple((names[row], *(each[row] for each in values)) for row in order_of(contrast))
     note = "" if contrast.untested else f"From the best: {contrast.test}."
     return Table(f"{caption}: {'means' if several else _INTERVAL}", tuple(header), rows, 2, note)
+
+
+def methods_table(optimizers: Trials) -> Table:
+    """Say of each built-in optimizer what it is, how many models a report has, and how many are kept of a client."""
+    from fedsim.learning.optimizers import OPTIMIZERS
+
+    rows = list[tuple[str, ...]]()
+    for name, kind in optimizers.settings["optimizer", "kind"].iter_rows():
+        if (needs := footprint(kind)) is not None:
+            what = (getdoc(getmodule(OPTIMIZERS.find(kind))) or "").partition("\n")[0]
+            rows.append((name, what, *map(str, (needs.sent, needs.client, needs.per_participant))))
+    head = ("Optimizer", "What it is", "Models a report", "Kept on each device", "Kept per client on the server")
+    return Table("What optimizers are, send and keep", head, tuple(rows), 2, aside=len(rows) > _OPTIMIZERS)
 
 
 def winners_table(optimizers: Trials) -> Table | None:
@@ -460,8 +485,8 @@ def _won(optimizers: Trials, case: str, best: Sequence[int]) -> str:
 
 
 def leaders(optimizers: Trials) -> list[tuple[str, int]]:
-    """Return the best-ranked optimizer within each of `MEMORY` that leaves other ones out than the one before."""
+    """Return the best-ranked optimizer within each of `MEMORY`, each optimizer once, within the most that it leads."""
     within, order = allowed(optimizers), ranked(optimizers).order.tolist()
-    changes = [at for at in range(len(MEMORY)) if not (at and (within[at] == within[at - 1]).all())]
-    best = {at: next((row for row in order if within[at][row]), None) for at in changes}
-    return [(MEMORY[at], row) for at, row in best.items() if row is not None]
+    best = {at: next((row for row in order if within[at][row]), None) for at in reversed(range(len(MEMORY)))}
+    most = {row: MEMORY[at] for at, row in best.items() if row is not None}
+    return [(memory, row) for row, memory in reversed(most.items())]

@@ -1,6 +1,6 @@
 """What trials answer, be they a sweep, a decision or optimizers over cases: each number a value or a contrast."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,17 +28,17 @@ from fedsim.pages.charts.plot import Rows, row_plot
 from fedsim.pages.charts.sweeps import TRADE_OFF, curves_chart, line_chart, pace_chart, parts_chart, trade_off_chart
 from fedsim.pages.commands import command_of, in_own_folders
 from fedsim.pages.expectations import sweep_verdict
-from fedsim.pages.metric_wording import MetricWording, read_condition, tv, wording_of
+from fedsim.pages.metric_wording import read_condition, tv, wording_of
 from fedsim.pages.provenance import sweep_provenance
-from fedsim.pages.trial_checks import NAMED, checks_of_trials, losses_of, reports_and_chance, unsettled
-from fedsim.pages.trial_tables import FIGURE_WORDS, leaders, loss_parts, means, ranking_of, why_unfit
+from fedsim.pages.trial_checks import NAMED, checks_of_trials, losses_of, reports_and_chance, theory_check, unsettled
+from fedsim.pages.trial_tables import FIGURE_WORDS, Ranking, leaders, loss_parts, means, ranking_of, why_unfit
 from fedsim.run.check import agreeing
 from fedsim.scenario.server import SyncServer
-from fedsim.trials.contrasts import Contrasts, Standing, contrasts, margins
+from fedsim.trials.contrasts import Standing, contrasts
 from fedsim.trials.decision import (
-    ALIKE,
     L1,
     MATTERS,
+    MOSTLY,
     ROUNDS,
     SHORTAGE,
     SLACK,
@@ -54,13 +54,21 @@ from fedsim.trials.decision import (
     without_noise,
     worth,
 )
-from fedsim.trials.optimizers import MEMORY, by_optimizer, footprint, in_case, metrics_of, ranked, twins
-from fedsim.trials.trials import COARSE, COMPARED, COMPLETE, FACTS, FULL, SIDE, Trials
+from fedsim.trials.optimizers import MEMORY, by_optimizer, footprint, in_case, metrics_of, ranked, twins, winners
+from fedsim.trials.trials import COARSE, COMPARED, FACTS, FULL, SIDE, Trials
 
 _ROWS = 24  # settings in a picture at most
+_NOTHING = 0.001  # of a loss: an excess of one run that is no finding
 _HOURS, _SESSIONS = "sessions.device_hours", "sessions.count"
-_PICTURE = "settings"
-_ROOM = {MEMORY[1]: "where devices keep nothing", MEMORY[2]: "where a few numbers are kept"}
+_PICTURE, _OF_GROUP = "settings", "group.GROUP.reported_ratio"
+_ROOM = {MEMORY[1]: "where devices keep nothing", MEMORY[2]: "where at most a few numbers are kept per client"}
+_FLAGS = {
+    "converged": "losses have not converged",
+    "ended": "{} did not do all its rounds",
+    "chance": "much of that is chance",
+    "edge": "the best may lie beyond",
+}
+"""What a headline says of the first of these checks that asks for caution."""
 _FIGURES = (_PICTURE, "distance", TRADE_OFF, "ranks", "curves", "loss-and-pace", "parts-*")
 
 
@@ -71,6 +79,7 @@ def trials_answer(trials: Trials, checks: Sequence[Check] = ()) -> Answer:
     """
     optimizers, checks, judged = by_optimizer(trials), (*checks, *checks_of_trials(trials)), judge_settings(trials)
     choice = None if tables.untrained(trials) else judged.choice
+    sentences = _sentences(trials, optimizers, choice) if trials.metrics else ()
     return Answer(
         kind="decision" if command_of(trials.meta, "decide") else "sweep",
         name=trials.name,
@@ -81,7 +90,7 @@ def trials_answer(trials: Trials, checks: Sequence[Check] = ()) -> Answer:
         status=str(trials.meta.get("status") or ""),
         verdict=sweep_verdict(trials),
         checks=in_own_folders(agreeing(checks)),
-        sentences=tuple(_sentences(trials, optimizers, choice)) if trials.metrics else (),
+        sentences=sorted(sentences, key=lambda each: (BIAS, MODEL, COST, TRUST).index(each.about)),
         tiles=tuple(_tiles(trials, optimizers, choice)),
         sections=tuple(_sections(trials, optimizers, tables.marked(trials))),
         figures=_FIGURES,
@@ -101,33 +110,44 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
     asked = trials.scenario.headline or ""
     if aim_of(trials).metric != asked and np.isfinite(trials.samples(asked)).any():
         return _extremes(trials, asked)
-    if optimizers is not None:
-        best = leaders(optimizers) if len(optimizers.meta["cases"]) > 1 else []
-        first = {row: memory for memory, row in best[::-1] if row != best[0][1]}  # of one optimizer, the most room
-        less = [f"{optimizers.names[row]} {_ROOM[memory]}" for row, memory in reversed(first.items())]
-        gain = _gain(trials) if optimizers.meta["figure"] == "loss" and not best else ""
-        return f"{_leading(*ranking_of(trials), among=gain)}{f'; the best is {listing(less)}' if less else ''}."
-    return f"{_choice(trials)}."
+    flag = _flag(trials, checks)
+    if optimizers is None:
+        return f"{_choice(trials)}{flag}."
+    several = len(optimizers.meta["cases"]) > 1
+    led = leaders(optimizers)[1:] if several else []
+    less = [f"; best {_ROOM[memory]}: {optimizers.names[row]}" for memory, row in led]
+    gain, least = "", min((ratio for of in tables.start_ratios(trials) for ratio in of.values()), default=1.0)
+    if optimizers.meta["figure"] == "loss" and not several and least < 1 and tables.gained_nothing(trials):
+        gain = f", no more than {percent(1 - least)} below its initial model"
+    return f"{_leading(ranking_of(trials), among=gain)}{''.join(less)}{flag}."
 
 
-def _gain(trials: Trials) -> str:
-    """Say how far the best training got below the loss of its initial model; "" where all did, or none."""
-    least = min((ratio for of in tables.start_ratios(trials) for ratio in of.values()), default=1.0)
-    some = least < 1 and tables.gained_nothing(trials)
-    return f", no more than {percent(1 - least)} below its initial model" if some else ""
+def _flag(trials: Trials, checks: Sequence[Check]) -> str:
+    """Say in brackets what most keeps a headline from being sure: one seed, or the first of `_FLAGS`; "" if nothing."""
+    contrast, judged = ranking_of(trials).contrasts, judge_settings(trials)
+    if Standing.FEW in contrast.states or judged.why is Why.ENOUGH or SIDE in trials.parameters:
+        return ""  # the headline itself says so
+    amber, row = {each.name for each in checks if each.state is Grade.CAUTION}, judged.choice or 0
+    moving = judged.aim.metric.startswith("learning.") and any(mask[row].any() for mask in unsettled(trials).values())
+    if by_optimizer(trials) is None and not moving:
+        amber.discard("converged")  # no loss is compared, or that of the choice has converged
+    ways = [words.format(trials.names[row]) for name, words in _FLAGS.items() if name in amber]
+    ways = ["one seed, not tested"] if Standing.UNTESTED in contrast.states else ways
+    return f" ({ways[0]})" if ways and len(contrast.order) > 1 else ""
 
 
 def _open(trials: Trials, metric: str) -> str:
     """Say how many settings a decision has left before it trains, and which of them is the best by facts."""
-    settings, gone = len(trials.settings), int((~open_settings(trials)).sum())
-    went = f"{count(gone)} of {count(settings, 'setting')} surely {'misses' if gone == 1 else 'miss'} a condition"
-    later = f"; {wording_of(metric).words} is not known yet" if metric != aim_of(trials).metric else ""
-    contrast = judge_settings(trials).contrast
+    settings, gone = count(len(trials.settings), "setting"), int((~open_settings(trials)).sum())
+    went = f"{count(gone) if gone else 'none'} of {settings} surely {'miss' if gone > 1 else 'misses'} a condition"
+    contrast, text = judge_settings(trials).contrast, went
+    if metric != aim_of(trials).metric:
+        text = f"cannot tell yet: {wording_of(metric).words} is not known before training; {went}"
     if contrast.best is None:
-        return f"{went}{later}."
-    best, wording = contrast.best, wording_of(aim_of(trials).metric)
-    has = f"{wording.extreme(contrast)} ({wording.write(float(contrast.mean[best]))}{wording.from_uniform})"
-    return f"{went}{later}; of the others {trials.names[best]} has {has}."
+        return f"{text}."
+    wording, value = wording_of(aim_of(trials).metric), ranking_of(trials).value(contrast.best)
+    has = f"{wording.extreme(contrast)} ({value}{wording.from_uniform})"
+    return f"{text}; of {'the others' if gone else 'them'} {trials.names[contrast.best]} has {has}."
 
 
 def stage_in_words(trials: Trials) -> str:
@@ -141,8 +161,8 @@ def stage_in_words(trials: Trials) -> str:
         COARSE: f"This is a coarse ranking by the {by}, with few variants and seeds: its intervals are wide",
         FULL: "All settings that were left were tuned and compared in full",
     }
-    of = [f"one in {count(trials.scale)} of the {count(trials.scenario.devices * trials.scale, 'device')}"]
-    of = of if trials.scale > 1 else []
+    whole = count(trials.scenario.devices * trials.scale, "device")
+    of = [f"one in {count(trials.scale)} of the {whole}"] if trials.scale > 1 else []
     of += [f"the first {count(short['days'], 'day')}, with totals carried on to the end"] if short else []
     text = f"{what[trials.stage]}{f', from {listing(of)}' if of else ''}."
     if trials.stage == FACTS:
@@ -155,110 +175,104 @@ def stage_in_words(trials: Trials) -> str:
 
 def _choice(trials: Trials) -> str:
     """Say what to choose, what ties with it, and at what price in pace; of two sides, whether they differ."""
-    judged, wording, names = judge_settings(trials), wording_of(aim_of(trials).metric), trials.names
-    contrast, row, paces = judged.contrast, judged.choice, means(trials, pace_metric(trials))
+    judged, ranking = judge_settings(trials), ranking_of(trials)
+    (contrast, names, wording), row, paces = ranking, judged.choice, means(trials, pace_metric(trials))
     if contrast.best is None or row is None:
         return f"nothing to choose by: no run has a value of {wording.metric}"
-    if SIDE in trials.parameters and len(names) == 2 and (open_ := _not_apart(trials, judged)):
+    if SIDE in trials.parameters and len(names) == 2 and (open_ := _not_apart(ranking)):
         return open_
     if judged.why is Why.ENOUGH:
-        return _enough(trials, judged)
+        return _enough(trials, ranking, row)
     if judged.why is Why.FASTEST:
         return f"{names[row]} is the fastest, and the most even, {names[contrast.best]}, is not significantly more even"
     choose = "Choose " * (trials.scenario.decide is not None)
-    kept = " of those that keep the conditions" if not judged.kept.all() else ""
-    kept = kept or " of those compared" * bool(_left_out(judged))
-    by_aim = judged.aim.metric == trials.scenario.headline
-    by_aim |= judged.why is Why.BEST and not choose and len(names) > 2
-    if by_aim and (course := _course(trials, contrast, wording)):
+    kept = " of those compared" * bool(_left_out(judged))
+    kept = kept if judged.kept.all() else " of those that keep the conditions"
+    along = judged.why is Why.BEST and not choose and len(names) > 2
+    if (along or judged.aim.metric == trials.scenario.headline) and (course := _course(trials, ranking)):
         return course
     if judged.why is Why.TIES:
-        return f"{choose}{_cheapest(trials, judged, kept)}"
-    fast = int(np.nanargmax(paces)) if np.isfinite(paces).any() else row
+        return f"{choose}{_cheapest(trials, judged, ranking, kept)}"
+    fast = row if judged.front is None else int(judged.front[0])
     if fast != row and judged.why is Why.OPEN:
-        write, two = wording_of(pace_metric(trials)).write, len(names) == 2
-        ends = [(wording.write(float(contrast.mean[each])), write(float(paces[each]))) for each in (row, fast)]
-        also = " most even of the" * bool((paces >= (1 - ALIKE) * paces[fast]).sum() > 1)
-        even, at = f"{names[row]} is {'more' if two else 'the most'} even", f"at {names[fast]}"
-        text = f"{even}: {ends[0][0]}{wording.from_uniform} at {ends[0][1]}, against {' at '.join(ends[1])}"
-        return f"{text} {at if two else f'{at}, the{also} fastest'}{_untested(contrast)}"
-    return _leading(contrast, names, wording, choose, kept)
+        near = wording.difference(float(contrast.mean[row] - contrast.mean[fast]), sign=False)
+        noise = ", noise removed," * wording.metric.endswith(without_noise(""))
+        even, faster = ("more even", "faster") if len(names) == 2 else ("the most even", "the fastest")
+        text = f"{names[row]} is {even} and {names[fast]} {faster}: {near} nearer to uniform{noise}"
+        return f"{text} for {percent(1 - paces[row] / paces[fast])} less pace"
+    return _leading(ranking, choose, kept)
 
 
-def _not_apart(trials: Trials, judged: JudgedSettings) -> str:
-    """Say of two sides that they do not differ significantly, and by how much their paces do; "" where they do."""
-    contrast, wording, names = judged.contrast, wording_of(judged.aim.metric), trials.names
+def _not_apart(ranking: Ranking) -> str:
+    """Say of two sides that they do not differ significantly; "" where they do."""
+    contrast, names, wording = ranking
     other = next((row for row in contrast.order.tolist() if row != contrast.reference), None)
     if other is None or contrast.states[other] is Standing.DIFFERS:
         return ""
-    values, pace = [wording.write(float(each)) for each in contrast.mean], pace_metric(trials)
-    by = wording.difference(float(contrast.difference[other]), sign=False)
-    paces = means(trials, pace)
-    both = f"{values[0]} at {names[0]} and {values[1]} at {names[1]}"
-    far = abs(float(contrast.difference[other])) + float(contrast.tested_half[other])
-    by = f"no more than about {wording.difference(far, sign=False)}" if np.isfinite(far) else by
-    text = f"{wording.words} does not differ significantly: {both}, {by} apart"
+    apart, half = abs(float(contrast.difference[other])), float(contrast.tested_half[other])
+    about, both = "no more than about " * bool(np.isfinite(half)), f"{ranking.at(0)} and {ranking.at(1)}"
+    by = wording.difference(apart + half if about else apart, sign=False)
+    text = f"no significant difference in {wording.words}: {both}, {about}{by} apart"
     if contrast.states[other] is Standing.SAME or not contrast.difference[other]:
-        text = f"{wording.words} is the same at {names[0]} and {names[1]}: {values[0]}"
+        text = f"{wording.words} is the same at {names[0]} and {names[1]}: {ranking.value(0)}"
     elif contrast.states[other] is Standing.UNTESTED:
         text = f"{wording.words}: {both}; one run each is no test"
-    if np.isfinite(paces).all() and abs(paces[1] - paces[0]) > 0.02 * paces.max():
-        write = wording_of(pace).write
-        text += f"; the {wording_of(pace).words} is {write(float(paces[0]))} and {write(float(paces[1]))}"
     return text
 
 
-def _enough(trials: Trials, judged: JudgedSettings) -> str:
+def _enough(trials: Trials, ranking: Ranking, row: int) -> str:
     """Say which length is enough, and by how much longer runs differ from it at most."""
-    (axis,), row, contrast = trials.axes, judged.choice or 0, judged.contrast
-    wording, longer = wording_of(judged.aim.metric), np.flatnonzero(axis.x > axis.x[row])
+    (axis,), (contrast, _, wording) = trials.axes, ranking
+    longer = np.flatnonzero(axis.x > axis.x[row])
     most = float(np.max(np.abs(contrast.mean[longer] - contrast.mean[row])))
     rounds = axis.parameters == ("stop.rounds",)
     length = f"{count(axis.x[row], 'round')} are" if rounds else f"{axis.at(axis.x[row])} is"
     few = {contrast.states[each] for each in (row, *longer)} & {Standing.FEW, Standing.UNTESTED}
-    tests = f"{count(len(trials.seeds), 'seed')} test no such difference" if few else "which is not significant"
-    value = wording.write(float(contrast.mean[row]))
-    by = f"by {wording.difference(most, sign=False)} at most; {tests}" if few else ""
-    by = by or f"by {wording.difference(most, sign=False)} at most, {tests}"
-    return f"{length} enough: up to {axis.at(float(axis.x.max()))} the {wording.words} ({value}) changes {by}"
+    tests = f"; {count(len(trials.seeds), 'seed')} test no such difference" if few else ", which is not significant"
+    way = f"changes by {wording.difference(most, sign=False)} at most{tests}"
+    return f"{length} enough: up to {axis.at(float(axis.x.max()))} the {wording.words} ({ranking.value(row)}) {way}"
 
 
-def _course(trials: Trials, contrast: Contrasts, wording: MetricWording) -> str:
+def _course(trials: Trials, ranking: Ranking) -> str:
     """Say how what is asked for goes along the one axis, of which one end is the worst, and significantly if tested."""
+    contrast, names, wording = ranking
     if len(trials.axes) != 1 or trials.axes[0].ticks or contrast.best is None:
         return ""
     path, best, worst = np.argsort(trials.axes[0].x).tolist(), contrast.best, int(contrast.order[-1])
-    state = contrast.states[worst]
+    state, mean, metric = contrast.states[worst], contrast.mean, wording.metric
+    loss = means(trials, metric.replace("excess_loss", "loss"))  # of an excess, the whole
+    if metric.endswith("excess_loss") and state is Standing.UNTESTED and (np.abs(mean) < _NOTHING * loss).all():
+        return f"{wording.words} is less than {percent(_NOTHING)} of the loss at every setting"
     if worst not in {path[0], path[-1]} or state not in {Standing.DIFFERS, Standing.UNTESTED}:
         return ""
-    ends = (worst, best) if worst == path[0] else (best, worst)
-    verb = "falls" if contrast.mean[ends[0]] > contrast.mean[ends[1]] else "rises"
-    first, last = (f"{wording.write(float(contrast.mean[row]))} at {trials.names[row]}" for row in ends)
-    text, path = f"{wording.words} {verb} from {first} to {last}", path if worst == path[0] else path[::-1]
-    if state is Standing.UNTESTED:
-        return f"{text}{_untested(contrast)}"
-    if contrast.states[end := path[-1]] is Standing.DIFFERS:
-        back = f"{wording.write(float(contrast.mean[end]))} at {trials.names[end]}"
-        return f"{text}, and is {back}" if worst == path[0] else text
-    flat = path[max(at for at, row in enumerate(path) if contrast.states[row] is Standing.DIFFERS) + 1 :]
+    up = worst == path[0]  # else the best is where less is swept
+    ends, path = ((worst, best), path) if up else ((best, worst), path[::-1])
+    shown = ranking._replace(wording=wording.of_column(float(np.abs(mean[[*ends]]).max())))
+    verb = "falls" if mean[ends[0]] > mean[ends[1]] else "rises"
+    text = f"{wording.words} {verb} from {shown.at(ends[0])} to {shown.at(ends[1])}"
+    way = np.abs(mean - mean[worst]) / abs(mean[best] - mean[worst])  # how much of it each setting has gone
+    apart = contrast.differs if state is Standing.DIFFERS else way < 1 - MATTERS
+    if apart[end := path[-1]]:
+        return f"{text}, and is {shown.at(end)}" if up else text
+    flat = path[max(at for at, row in enumerate(path) if apart[row]) + 1 :]
     if len(flat) < 2 or best not in flat:
         return text
-    level = "lower" if contrast.less_is_better else "higher"
-    way = "on" if worst == path[0] and ends[0] == worst else "down"
-    return f"{text}; from {trials.names[flat[0]]} {way} it is not significantly {level}"
+    if state is Standing.DIFFERS:
+        level = "lower" if contrast.less_is_better else "higher"
+        return f"{text}; from {names[flat[0]]} {'on' if up else 'down'} it is not significantly {level}"
+    return f"{text}; {names[flat[0]]} already brings {percent(way[flat[0]])} of that" if flat[0] != best else text
 
 
-def _cheapest(trials: Trials, judged: JudgedSettings, kept: str) -> str:
+def _cheapest(trials: Trials, judged: JudgedSettings, ranking: Ranking, kept: str) -> str:
     """Say of a setting that it is as good as the best, or not significantly worse, and why it is taken."""
-    contrast, wording, names = judged.contrast, wording_of(judged.aim.metric), trials.names
-    row, others, why = judged.choice or 0, [each for each in judged.tied if each != judged.choice], list[str]()
-    value = f"({wording.mean(float(contrast.mean[row]), contrast.margin[:, row])}{wording.from_uniform})"
-    best, few = contrast.best or 0, len(others) < NAMED
+    (contrast, names, wording), row, why = ranking, judged.choice or 0, list[str]()
+    others = [each for each in judged.tied if each != row]
+    value, best, few = f"({ranking.sure(row)}{wording.from_uniform})", contrast.best or 0, len(others) < NAMED
     if abs(contrast.mean[row] - contrast.mean[best]) > MATTERS * worth(contrast):
         spent, less = means(trials, judged.cost[0]), "lowest" if contrast.less_is_better else "highest"
         costs = f"{_amount(judged.cost[0], spent[row])} against {wording_of(judged.cost[0]).write(float(spent[best]))}"
         text = f"{names[row]}: its {wording.words} {value} is not significantly worse than the {less}"
-        return f"{text} ({wording.write(float(contrast.mean[best]))}){kept}, for {costs}"
+        return f"{text} ({ranking.value(best)}){kept}, for {costs}"
     for cost in judged.cost:
         if cost not in trials.metrics:
             why.append("the least R")
@@ -278,35 +292,29 @@ def _left_out(judged: JudgedSettings) -> list[int]:
     return np.flatnonzero(judged.unfit & better).tolist()
 
 
-def _untested(contrast: Contrasts) -> str:
-    return " (one seed, not tested)" if Standing.UNTESTED in contrast.states else ""
-
-
-def _leading(
-    contrast: Contrasts, names: Sequence[str], wording: MetricWording, choose: str = "", among: str = ""
-) -> str:
+def _leading(ranking: Ranking, choose: str = "", among: str = "") -> str:
     """Say which setting or optimizer is the best by a metric, and what the tests say of the others."""
+    contrast, names, wording = ranking
     best = contrast.best or 0
-    value = wording.mean(float(contrast.mean[best]), contrast.margin[:, best])
     if len(names) == 1:
-        return f"{wording.words}: {value}"
-    value = f"({value}{wording.from_uniform})"
-    text = f"{choose}{names[best]}{': it' if choose else ''} has {wording.extreme(contrast)} {value}{among}"
+        return f"{wording.words}: {ranking.sure(best)}"
+    has = f"has {wording.extreme(contrast)} ({ranking.sure(best)}{wording.from_uniform}){among}"
+    text = f"{choose}{names[best]}{': it' if choose else ''} {has}"
     few, tied = contrast.rows(Standing.FEW), contrast.rows(*UNDECIDED)
-    values = [wording.write(float(each)) for each in contrast.mean]
-    others = listing_of([f"{names[row]} ({values[row]})" for row in few or tied], NAMED)
+    others = listing_of([f"{names[row]} ({ranking.value(row)})" for row in few or tied], NAMED)
     others = "the others" if len(few) == len(names) - 1 > 1 else others
     if few:
         seeds, verb = count(int(contrast.seeds[few].max()), "seed"), "is" if len(few) == 1 else "are"
-        return f"{text}; {seeds} are too few to test whether {others} {verb} worse"
+        yet = "" if choose else "cannot tell yet: "
+        return f"{yet}{text}; {seeds} are too few to test whether {others} {verb} worse"
     if len(tied) == len(names) - 1 and len(tied) > 1:
-        return f"{text}, but no difference is significant"
+        return f"{text}, but no difference is significant" if choose else f"no difference is significant: {text}"
     if tied:
         return f"{text}, {others} not significantly worse"
     if worse := int(contrast.differs.sum()):
         done = "" if among else " compared" if Standing.NO_VALUE in contrast.states else " that were tried"
         return f"{text}; {f'each of the {worse} others{done}' if worse > 1 else 'the other'} is significantly worse"
-    return f"{text}{_untested(contrast)}"
+    return text
 
 
 # Sentences
@@ -323,6 +331,9 @@ def _sentences(trials: Trials, optimizers: Trials | None, choice: int | None) ->
         for_all = f"for all to take part equally{noise}"
         text = f"{tv(far)} of the {of}{where} would have to come from other clients {for_all}."
         text = text if far > ROUNDING else f"All clients take part equally often{where}{noise}."
+        fair, waits = reports_and_chance(trials)[1][row], means(trials, "participation.separation.least")[row] > 1
+        if ROUNDING < far < fair and waits and not noise:
+            text += f" That is more even than equal chances ({tv(float(fair))}): clients wait for their next turn."
         yield Sentence(text, BIAS, (bias,))
     yield from _of_excess(trials)
     if optimizers is not None:
@@ -333,7 +344,7 @@ def _sentences(trials: Trials, optimizers: Trials | None, choice: int | None) ->
         yield from _of_groups(trials, row)
         yield from _of_parts(trials, row)
         yield from _of_costs(trials, judged, row)
-        if np.isfinite(wait[row]) and wait[row] > 0:
+        if 0 < wait[row] <= MOSTLY:  # else a check says so
             text = f"{percent(float(wait[row]))} of the rounds at {names[row]} found too few eligible clients."
             yield Sentence(text, COST, (SHORTAGE,))
     for out in _left_out(judged) if row is not None else ():
@@ -352,12 +363,9 @@ def _of_separation(trials: Trials) -> Iterator[Sentence]:
     metrics = ("privacy.separation", "privacy.most", "participation.most")
     separation, promised, most = (np.nanmax(trials.samples(each), initial=0) for each in metrics)
     if separation == 1 and 0 < most < promised:
-        clock = any(name.endswith("cooldown") for name in trials.swept)
-        text = (
-            f"{'A cool-down by the clock' if clock else 'The server'} promises no least number of rounds between two "
-        )
-        text += f"participations of a client (b = 1): epsilon counts {count(promised)}, and no client had over "
-        yield Sentence(f"{text}{count(most)}.", TRUST, metrics)
+        who = "A cool-down by the clock" if any(name.endswith("cooldown") for name in trials.swept) else "The server"
+        text = f"{who} promises no least number of rounds between two participations of a client (b = 1): epsilon "
+        yield Sentence(f"{text}counts {count(promised)}, and no client had over {count(most)}.", TRUST, metrics)
 
 
 def _of_sides(trials: Trials) -> Iterator[Sentence]:
@@ -379,27 +387,21 @@ def _of_excess(trials: Trials) -> Iterator[Sentence]:
     names = [name for name in metrics_of(trials, "excess_loss") if name not in twins(trials)]
     for name in names if len(names) == 1 and len(trials.settings) > 1 else ():
         excess, loss = (means(trials, f"learning.{name}.{figure}") for figure in ("excess_loss", "loss"))
-        share, ends = excess / np.where(loss - excess > 0, loss - excess, np.nan), list[str]()
-        for row in dict.fromkeys((np.nanargmax(share), np.nanargmin(share))) if np.isfinite(share).any() else ():
-            way = "above" if share[row] > 0 else "below"
-            ends.append(f"{percent(abs(float(share[row])))} {way} at {trials.names[row]}")
-        text = f"The loss of “{name}” beside that under uniform participation: {listing(ends)}."
-        yield from [Sentence(text, MODEL, (f"learning.{name}.excess_loss",))] if ends else []
+        share = excess / np.where(loss - excess > 0, loss - excess, np.nan)
+        for high, low in [(np.nanargmax(share), np.nanargmin(share))] if np.isfinite(share).any() else ():
+            ends = [f"{percent(float(share[row]))} at {trials.names[row]}" for row in dict.fromkeys((high, low))]
+            text = f"Excess loss of “{name}” as a share of the loss under uniform participation: {listing(ends)}."
+            yield Sentence(text, MODEL, (f"learning.{name}.excess_loss",))
 
 
 def _of_groups(trials: Trials, row: int) -> Iterator[Sentence]:
     """Say which group reports least beside its size, at the choice."""
-    groups = {parts["group"]: name for name in trials.metrics if (parts := _of_group(name))}
+    named = [(split(name), name) for name in trials.metrics]
+    groups = {of["group"]: name for (entry, of), name in named if entry and entry.name == _OF_GROUP}
     shares = {group: float(means(trials, name)[row]) for group, name in groups.items()}
     if len(shares) > 1 and (least := min(shares, key=shares.__getitem__)) and shares[least] < 1:
         times = f"gives {number(shares[least], 3)} times its fair share of the reports"
         yield Sentence(f"Group “{least}” {times}, the least of {len(shares)} groups.", BIAS, (groups[least],))
-
-
-def _of_group(metric: str) -> Mapping[str, str]:
-    """Return the group whose reports a metric counts in fair shares; empty of others."""
-    entry, parts = split(metric)
-    return parts if entry is not None and entry.name == "group.GROUP.reported_ratio" else {}
 
 
 def _of_parts(trials: Trials, row: int) -> Iterator[Sentence]:
@@ -422,8 +424,7 @@ def _of_costs(trials: Trials, judged: JudgedSettings, row: int) -> Iterator[Sent
     if shown:
         whole = f", over {duration(86400 * days)}" if np.isfinite(days) else ""
         yield Sentence(f"{capitalized(names[row])}: {', for '.join(shown)}{whole}.", COST, (pace, cost))
-    ties = [each for each in judged.tied if spent[each] < 0.9 * spent[row]]
-    if ties:
+    if ties := [each for each in judged.tied if spent[each] < 0.9 * spent[row]]:
         least, wording = min(ties, key=spent.__getitem__), wording_of(judged.aim.metric)
         value = wording.write(float(judged.contrast.mean[least]))
         text = f"{capitalized(names[least])} is not significantly worse ({value}), for {_amount(cost, spent[least])}."
@@ -440,52 +441,45 @@ def _tuned(trials: Trials) -> str:
     """Say what a decision tuned at each setting, and on how many seeds of its own."""
     if not trials.tuned or (learning := trials.scenario.learning) is None:
         return "Nothing was tuned: settings are compared as they are written."
-    inside, elsewhere = list[str](), list[str]()
-    for path in trials.tuned:
-        parts = path.split(".", 3)
-        if parts[:2] == ["learning", "optimizers"]:
-            inside.append(f"`{parts[3]}` of “{learning.optimizers[int(parts[2])].label}”")
-        else:
-            elsewhere.append(f"`{path}`")
+    keys = [path.split(".", 3) for path in trials.tuned]
+    inside = [f"`{of[3]}` of “{learning.optimizers[int(of[2])].label}”" for of in keys if of[1:2] == ["optimizers"]]
+    elsewhere = [f"`{'.'.join(of)}`" for of in keys if of[1:2] != ["optimizers"]]
     seeds = count(trials.facts.filter(pl.col("stage") != COMPARED)["stage"].n_unique(), "other seed")
     return f"Each setting was tuned on {seeds}: {listing([*inside, *elsewhere])}."
 
 
 def _extremes(trials: Trials, metric: str) -> str:
     """Say at which settings a metric has its lowest and its highest mean."""
-    wording, names, mean = wording_of(metric), trials.names, means(trials, metric)
-    low, high, reach = int(np.nanargmin(mean)), int(np.nanargmax(mean)), margins(trials.samples(metric))
-    at = {row: wording.mean(float(mean[row]), reach[:, row]) for row in (low, high)}
-    if wording.write(float(mean[low])) == wording.write(float(mean[high])):
-        some = "" if np.isfinite(mean).all() else " that has it"
+    ranking = Ranking(contrasts(trials, metric, less_is_better=True), trials.names, wording_of(metric))
+    contrast, names, wording = ranking
+    low, high = int(np.nanargmin(contrast.mean)), int(np.nanargmax(contrast.mean))
+    if ranking.value(low) == ranking.value(high):
+        some = "" if np.isfinite(contrast.mean).all() else " that has it"
         every = f" at every setting{some}" if len(names) > 1 else ""
-        return f"{wording.words}: {wording.write(float(mean[low]))}{every}."
+        return f"{wording.words}: {ranking.value(low)}{every}."
     if len(names) == 2:
-        return f"{wording.words}: {listing([f'{at[row]} at {names[row]}' for row in (0, 1)])}."
-    return f"{wording.words}: lowest at {names[low]} ({at[low]}), highest at {names[high]} ({at[high]})."
+        return f"{wording.words}: {listing([f'{ranking.sure(row)} at {names[row]}' for row in (0, 1)])}."
+    low_at, high_at = (f"at {names[row]} ({ranking.sure(row)})" for row in (low, high))
+    return f"{wording.words}: lowest {low_at}, highest {high_at}."
 
 
 def _of_optimizers(optimizers: Trials) -> Iterator[Sentence]:
-    """Say by what optimizers are ranked, who was lost, and what the leader sends and keeps."""
+    """Say which optimizers are not ranked, and what the leader sends and keeps."""
     row, meta = int(ranked(optimizers).order[0]), optimizers.meta
     facts, figure = (f"learning.*.{meta['figure']}",), FIGURE_WORDS[meta["figure"]]
-    cases = len(meta["cases"])
-    some = " that all ranked ones have" if len(meta["ranked"]) < cases else ""
-    if cases > 1:
-        yield Sentence(f"Optimizers are ranked by the {figure}, with each seed in each case{some}.", TRUST, facts)
     if gone := meta["elsewhere"]:
-        text = f"{listing_of([f'“{name}”' for name in gone], NAMED)} {'has' if len(gone) == 1 else 'have'} no result in"
-        yield Sentence(f"{text} some cases, and {'is' if len(gone) == 1 else 'are'} not ranked.", TRUST, facts)
+        text = f"Not ranked, without a result in some cases: {listing_of([f'“{name}”' for name in gone], NAMED)}."
+        yield Sentence(text, TRUST, facts)
     kinds, names, plain = [*optimizers.settings["kind"]], optimizers.names, optimizers.settings["optimizer"]
-    for each in dict.fromkeys([row, *(best for _, best in leaders(optimizers))]):
-        if (needs := footprint(kinds[each])) is not None:
-            stores = {"on the device": needs.client, "on the server": needs.per_participant}
-            kept = [f"keeps {count(models, 'model')} per client {where}" for where, models in stores.items() if models]
-            sends = f"{names[each]} sends {count(needs.sent, 'model')} a report"
-            yield Sentence(f"{sends}, and {listing(kept) or 'keeps none per client'}.", COST)
+    if (needs := footprint(kinds[row])) is not None:
+        stores = {"on the device": needs.client, "on the server": needs.per_participant}
+        kept = [f"keeps {count(models, 'model')} per client {where}" for where, models in stores.items() if models]
+        sends = f"{names[row]} sends {count(needs.sent, 'model')} a report"
+        yield Sentence(f"{sends}, and {listing(kept) or 'keeps none per client'}.", COST)
     values, usual = optimizers.samples(in_case(meta["figure"], case := meta["cases"][0])).mean(axis=1), "fedavg"
-    if cases > 1 and usual in kinds and kinds[row] != usual and np.isfinite(values[[row, kinds.index(usual)]]).all():
-        ends = [f"{above_dust(values[at], 3)} with “{plain[at]}”" for at in (row, kinds.index(usual))]
+    both = [row, kinds.index(usual)] if len(meta["cases"]) > 1 and usual in kinds else []
+    if both and kinds[row] != usual and np.isfinite(values[both]).all():
+        ends = [f"{above_dust(values[at], 3)} with “{plain[at]}”" for at in both]
         yield Sentence(f"In {case} the {figure} is {' and '.join(ends)}.", MODEL, facts)
 
 
@@ -531,7 +525,8 @@ def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterat
     if optimizers is None and row is not None:
         aim, limits, judged = aim_of(trials), dict[str, str](), judge_settings(trials)
         fast = judged.front[:1].tolist() if judged.why is Why.OPEN and judged.front is not None else []
-        beside = fast or [1 - row] * (len(trials.settings) == 2)
+        last = judged.contrast.order[-1:].tolist() if judged.why is Why.BEST and len(trials.axes) == 1 else []
+        beside = fast or [each for each in last if each != row] or [1 - row] * (len(trials.settings) == 2)
         for each in aim.conditions:
             kept = "met" if each.holds(float(means(trials, each.metric)[row])) else "missed"
             limits[each.metric] = f"{kept}: {read_condition(each.text)[0]}"
@@ -539,32 +534,20 @@ def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterat
         for metric in dict.fromkeys((aim.metric, *limits, bias_metric(trials), pace_metric(trials))):
             every, wording = means(trials, metric).tolist(), wording_of(metric)
             if np.isfinite(every[row]) and named.setdefault(wording.words, metric) == metric:
-                other = "".join(f"; {wording.write(every[each])} at {trials.names[each]}" for each in beside)
-                detail = limits.get(metric, f"at {trials.names[row]}{other}")
-                detail += _equal_chances(trials, [row, *beside]) if metric == bias_metric(trials) else ""
-                yield Tile(wording.write(every[row]), wording.words, detail)
+                value, write = wording.write(every[row]), wording.write
+                other = [f"; {write(every[at])} at {trials.names[at]}" for at in beside if write(every[at]) != value]
+                detail = limits.get(metric, f"at {trials.names[row]}{''.join(other)}")
+                fair = reports_and_chance(trials)[1][row] if metric == bias_metric(trials) else 0.0
+                detail += f"; equal chances: {tv(fair)}" if fair > 0 and not metric.endswith(without_noise("")) else ""
+                yield Tile(value, wording.words, detail)
     if optimizers is not None:
-        contrast, names, wording = ranking_of(trials)
-        for best in contrast.order[:3].tolist():
+        (contrast, names, wording), cases = ranking_of(trials), len(optimizers.meta["cases"])
+        table = winners(optimizers) if cases > 1 else []
+        for memory, best in leaders(optimizers) if cases > 1 else ():
+            won = sum(best in case[MEMORY.index(memory)] for case in table)
+            yield Tile(f"{won} of {cases}", f"cases in which {names[best]} is the best or ties", memory.lower())
+        for best in contrast.order[:3].tolist() if cases < 2 else ():
             yield Tile(wording.write(float(contrast.mean[best])), wording.words, names[best])
-        alone = len(optimizers.meta["cases"]) < 2  # what no optimizer changes
-        for metric in (bias_metric(trials), pace_metric(trials)) if alone else ():
-            if np.isfinite(values := means(trials, metric)).any():
-                write, words = wording_of(metric).write, wording_of(metric).words
-                yield Tile(write(float(np.nanmean(values))), words, "with each optimizer")
-    if len(trials.failed):
-        complete = trials.runs.filter(status=COMPLETE).height
-        yield Tile(count(complete), "runs complete", f"of {count(len(trials.runs))}")
-
-
-def _equal_chances(trials: Trials, rows: Sequence[int]) -> str:
-    """Say how far from uniform equal chances alone would be at settings; "" where noise is off, or none is known."""
-    fair = reports_and_chance(trials)[1][rows]
-    if bias_metric(trials).endswith(without_noise("")) or not (fair > 0).all():
-        return ""
-    far = [tv(each) for each in fair.tolist()]
-    where = [f"{text} at {trials.names[row]}" for row, text in zip(rows, far, strict=True)]
-    return f"; equal chances: {listing(where) if len({*far}) > 1 else far[0]}"
 
 
 def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterator[Section]:
@@ -572,12 +555,12 @@ def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Ite
     parts, settings = loss_parts(trials), tables.settings_table(trials)
     drawn = list[Chart | None]()
     if optimizers is not None:
-        (contrast, names, wording), figure = ranking_of(trials), FIGURE_WORDS[optimizers.meta["figure"]]
-        note = f"By the {figure}; compared by a {contrast.test}. What is not compared is not drawn."
+        ranking, figure = ranking_of(trials), FIGURE_WORDS[optimizers.meta["figure"]]
+        note = f"By the {figure}; compared by a {ranking.contrasts.test}. What is not compared is not drawn."
         yield Section("winners", "Optimizers by case", (), [tables.winners_table(optimizers)])
-        chart = _standing_chart(contrast, names, wording, "ranks", contrast.best, note)
+        chart = _standing_chart(ranking, "ranks", ranking.contrasts.best, note)
         table = tables.optimizer_table(optimizers, tables.gained_nothing(trials))
-        yield Section("optimizers", "Optimizers", (chart,), [table])
+        yield Section("optimizers", "Optimizers", (chart,), [table, tables.methods_table(optimizers)])
         if len(optimizers.meta["cases"]) > 1:
             yield Section("points", "Cases", (), [settings])
     else:
@@ -593,23 +576,23 @@ def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Ite
 
 def _first_charts(trials: Trials, row: int | None) -> Iterator[Chart | None]:
     """Draw the settings by what is chosen by, bias along the sweep, and bias beside the pace where that differs."""
-    even, along, contrast = bias_metric(trials), trials.axis, judge_settings(trials).contrast
-    aim = aim_of(trials).metric
+    even, along, contrast, aim = bias_metric(trials), trials.axis, ranking_of(trials).contrasts, aim_of(trials).metric
     if trials.scenario.decide is not None and contrast.best is not None:
-        yield _standing_chart(contrast, trials.names, wording_of(aim), _PICTURE, row)
+        yield _standing_chart(ranking_of(trials), _PICTURE, row)
     elif aim != even:
         yield line_chart(trials, aim, _PICTURE, capitalized(wording_of(aim).words), None, row)
     if along is None or along.size < 2:
         return
     theory = "participation.l1_uniform_theory" if even == L1 else None
-    yield line_chart(trials, even, "distance", "Distance from uniform (TV)", theory, row)
+    agree = [each.text for each in theory_check(trials) if each.state is Grade.OK and theory]
+    chart = line_chart(trials, even, "distance", "Distance from uniform (TV)", theory, row)
+    yield chart and replace(chart, finding="".join(agree))
     yield trade_off_chart(trials)
 
 
-def _standing_chart(
-    contrast: Contrasts, names: Sequence[str], wording: MetricWording, name: str, row: int | None, note: str = ""
-) -> Chart:
+def _standing_chart(ranking: Ranking, name: str, row: int | None, note: str = "") -> Chart:
     """Draw a metric of settings or optimizers with its interval, the best first."""
+    contrast, names, wording = ranking
     order = contrast.order.tolist() if note else tables.order_of(contrast)  # of optimizers those that are compared
     order = [row for row in order if np.isfinite(contrast.mean[row])]
     rows, left = order[:_ROWS], len(order) - _ROWS
@@ -617,10 +600,9 @@ def _standing_chart(
     ways = {Standing.REFERENCE: "the best"} | dict.fromkeys((Standing.TIED, Standing.SAME), "not significantly worse")
     ways |= {Standing.FEW: Standing.FEW.value}
     there = dict.fromkeys(ways[contrast.states[row]] for row in rows if contrast.states[row] in ways)
-    legend = (", or ".join(there), "worse, or not compared")
     mean, half = wording.scale * contrast.mean[rows], wording.scale * contrast.margin[:, rows]
-    shown = tuple(names[row] for row in rows)
     chosen = next((at for at, each in enumerate(rows) if each == row), None)
+    shown, legend = [names[row] for row in rows], (", or ".join(there), "worse, or not compared")
     data = Rows(shown, mean, half, filled, legend, wording.axis, None, chosen)
-    notes = [*([note] if note else []), *([f"{count(left)} left out."] if left > 0 else [])]
-    return row_plot(data, name, capitalized(wording.axis), notes)
+    notes = [note, f"{count(left)} left out." * (left > 0)]
+    return row_plot(data, name, capitalized(wording.axis), [*filter(None, notes)])

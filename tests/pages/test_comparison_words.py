@@ -97,8 +97,7 @@ def test_the_title_names_what_differs(changes: list[Change], words: str) -> None
 def test_a_and_b_are_spoken_of_as_settings_of_a_sweep_are() -> None:
     text = said(comparison_answer(comparison({L1: (0.8, 0.4), PACE: (900.0, 700.0)}, seeds=3)))
     assert text[0] == (
-        "Cohort = 6 (B) is more even: 20.0 % from uniform at 700 updates per day, against 40.0 % at 900 updates per "
-        "day at cohort = 5 (A)."
+        "Cohort = 6 (B) is more even and cohort = 5 (A) faster: 20.0 points nearer to uniform for 22.2 % less pace."
     )
     assert "Distance of participation from uniform (TV): 40.0 % at cohort = 5 (A) and 20.0 % at cohort = 6 (B)." in text
     assert not [each for each in text[1:] if text[0] in each]
@@ -154,7 +153,7 @@ def test_single_runs_that_state_their_errors_are_tested() -> None:
     close, far = (said(comparison_answer(comparison({L1: (0.8, second), **errors}))) for second in (0.75, 0.4))
     both = "40.0 % at cohort = 5 (A) and 37.5 % at cohort = 6 (B)"
     assert close[0].startswith(
-        f"Distance of participation from uniform (TV) does not differ significantly: {both}, no more than about "
+        f"No significant difference in distance of participation from uniform (TV): {both}, no more than about "
         "7.9 points apart."  # 2.5, and 2.18 (12 degrees of freedom) standard errors of 2.5
     )
     assert (

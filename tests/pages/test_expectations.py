@@ -35,8 +35,8 @@ def plain(text: str) -> str:
         (
             "learning.a.excess_loss <= 0.1",
             -0.07,
-            "loss of “a” above the one under uniform participation of at most 0.1",
-            "0.07 below it",
+            "excess loss of “a” over uniform participation of at most 0.1",
+            "-0.07",
         ),
         ("learning.a.loss <= 0.1", -0.07, "loss of “a” of at most 0.1", "-0.07"),
     ],
@@ -97,7 +97,7 @@ def test_the_headline_counts(statuses: list[str], headline: str) -> None:
         (
             {"check": "rounds.per_day >= 200", "observed": 960.0},
             "960 rounds per day",
-            "rounds per simulated day of at least 200 rounds per day",
+            "pace in rounds of at least 200 rounds per day",
         ),
         (
             {"check": "participation.coverage > 0.9", "observed": 1.0},

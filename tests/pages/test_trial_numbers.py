@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,9 @@ def known(trials: Trials) -> Iterator[str]:
             yield from (wording.apart(abs(float(each))) for each in (*found.difference, *found.tested_half, *half))
             yield from (wording.difference(float(each)) for each in found.difference)
     yield from (percent(each / 2) for each in reports_and_chance(trials)[1])
+    paces, biases = (interval(trials.samples(metric)).mean for metric in (PACE, L1))
+    yield from (percent(1 - one / other) for one, other in product(paces, paces))
+    yield from (percent((one - biases.max()) / (biases.min() - biases.max())) for one in biases)
     yield from ("95 %", "5 %", "0 points", "930 updates per day")
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from fedsim.common.errors import RunError
 from fedsim.common.formatting import equation
-from fedsim.pages.charts.sweeps import curves_chart, pace_chart
+from fedsim.pages.charts.plot import Series
+from fedsim.pages.charts.sweeps import _slowest, curves_chart, pace_chart
 from fedsim.run.simulate import simulate
 from fedsim.trials import store
 from fedsim.trials.decision import judge_settings
@@ -75,6 +76,7 @@ def test_curves_of_settings_are_means_over_seeds_as_far_as_all_go(tmp_path: Path
     last = chart.table.rows[-1]
     assert last[0] == "100"
     assert [float(each.split(" ")[0]) for each in last[1:]] == pytest.approx([0.5, 0.25, 0.125], rel=1e-3)
+    assert not chart.finding  # all take about as long for most of their descents
     assert isinstance(chart.draw, partial)
     (ring,) = (each for each in chart.draw.args[0] if each.look == "ring")
     assert ring.y == pytest.approx([(0.5, 0.25, 0.125)[judge_settings(trials).choice or 0]], rel=1e-3)
@@ -94,6 +96,13 @@ def test_curves_end_where_a_run_diverges(tmp_path: Path, spoilt: float) -> None:
     assert chart is not None
     assert chart.table is not None
     assert 40 <= float(chart.table.rows[-1][0]) <= 50
+
+
+def test_how_slow_training_is_along_a_sweep_is_said_where_it_differs() -> None:
+    x = np.arange(100.0)
+    slow, fast = (Series(f"R = {r}", x, 0.5 + 0.5 * np.exp(-x / (5 + 4 * r)), "") for r in (4, 0))
+    assert _slowest([fast, slow]).endswith("% of its descent takes about 52 rounds at R = 4 and 15 at R = 0.")
+    assert not _slowest([slow, slow])
 
 
 def test_a_sweep_of_an_earlier_version_has_no_curves(tmp_path: Path) -> None:

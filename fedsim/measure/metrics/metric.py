@@ -190,7 +190,7 @@ LEARNING = described("""
     learning.OPTIMIZER.accuracy_gap | share | Accuracy of the clients held out less that of the devices. # label: accuracy of OPTIMIZER for clients held out less that for devices; low: learning.OPTIMIZER.accuracy_gap_low; high: learning.OPTIMIZER.accuracy_gap_high
     learning.OPTIMIZER.accuracy_gap_low | share | Lower end of its 95 % interval, by clients as draws from all that there might be.
     learning.OPTIMIZER.accuracy_gap_high | share | Upper end of that interval.
-    learning.OPTIMIZER.average_excess_loss | | That loss above the first optimizer's under uniform participation. # better: lower; label: loss of the mean model of OPTIMIZER above the one under uniform participation; short: excess loss of mean model, OPTIMIZER
+    learning.OPTIMIZER.average_excess_loss | | That loss above the first optimizer's under uniform participation. # better: lower; label: excess loss of the mean model of OPTIMIZER over uniform participation; short: excess loss of mean model, OPTIMIZER
     learning.OPTIMIZER.drawn_loss | | Global loss of a model drawn uniformly from the run: the paper's output rule.
     learning.OPTIMIZER.drawn_grad_norm | | Norm of the global gradient of that model.
     learning.OPTIMIZER.drawn_round | rounds | The round it was drawn from.
@@ -205,7 +205,7 @@ LEARNING = described("""
     learning.OPTIMIZER.sent_mb | MB | What clients sent in all their reports that count, with numbers of 4 bytes. # better: lower
     learning.OPTIMIZER.server_mb | MB | What the method keeps at the server at the end, the model included.
     learning.OPTIMIZER.client_mb | MB | What it keeps on each device from one participation to the next.
-    learning.OPTIMIZER.excess_loss | | Loss above that of the first optimizer under uniform participation. # better: lower; label: loss of OPTIMIZER above the one under uniform participation; short: excess loss, OPTIMIZER
+    learning.OPTIMIZER.excess_loss | | Loss above that of the first optimizer under uniform participation. # better: lower; label: excess loss of OPTIMIZER over uniform participation; short: excess loss, OPTIMIZER
     learning.OPTIMIZER.above_optimum | | Loss above that of the optimum: the sum of the next three. With learning.loss_parts, or where `decide` is by it. # better: lower; label: loss of OPTIMIZER above the optimum; short: loss above optimum, OPTIMIZER
     learning.OPTIMIZER.bias_loss | | What is left of it where each round has what clients send on average: bias, and clipping.
     learning.OPTIMIZER.participation_noise_loss | | What the chance of who takes part when adds to that.

@@ -1,13 +1,13 @@
 """The charts of a sweep: a metric along it, parts of a loss, bias and loss against pace, and loss curves."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.common.formatting import count, cut, listing, listing_of, number
+from fedsim.common.formatting import count, cut, listing, listing_of, number, percent
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.learning import FURTHER
 from fedsim.pages.charts.plot import AxisLook, LineLook, Rows, Series, line_plot, row_plot
@@ -27,6 +27,7 @@ _VALUES = 9  # up to so many values of a parameter are all written under the axi
 _LABEL = 12  # characters of a value that fit under an axis
 _SAME_PACE = 0.01  # paces that differ by no more than this part of them are the same
 _NAMED = 40  # settings named at most
+_MOST = 0.95  # of a descent, at which training is near its end
 _MARKS = 30  # characters of values that fit under an axis, in all
 
 
@@ -199,11 +200,23 @@ def curves_chart(trials: Trials) -> Chart | None:
     if not where and (chosen := marked(trials)) is not None and len(shown) > 1:
         ends = [each for each in shown if each.name == trials.names[chosen]]
         shown += [Series("choice", each.x[-1:], each.y[-1:], marks.INK, "ring") for each in ends]
-    left = len(trials.names if len(lines) < 2 or not where else lines) - _LINES
+    left = len(lines if where else trials.names) - _LINES
     best = f"The best {_LINES} of {len(trials.names)} settings." if left > 0 and not where else ""
     notes += [f"{count(left, 'more line')} left out."] if left > 0 and where else []
     look = AxisLook("rounds done", "whole"), AxisLook("loss (1: the initial model)", "auto")
-    return line_plot("curves", f"Loss over the rounds{where}", shown, *look, notes=notes, finding=best)
+    finding = best or (_slowest([each for each in shown if len(each.x) > 1]) if ordered else "")
+    return line_plot("curves", f"Loss over the rounds{where}", shown, *look, notes=notes, finding=finding)
+
+
+def _slowest(curves: Sequence[Series]) -> str:
+    """Say which training takes longest for most of its descent, and which least; "" where they take about as long."""
+    ends = [float(each.y[len(each.y) // 2 :].mean()) for each in curves]
+    rounds = [float(each.x[np.argmax(1 - each.y >= _MOST * (1 - end))]) for each, end in zip(curves, ends, strict=True)]
+    slow, fast = int(np.argmax(rounds)), int(np.argmin(rounds))
+    if max(ends) >= 1 or rounds[slow] < 1.5 * rounds[fast]:
+        return ""
+    took = [f"{number(rounds[at], 2)}{words} at {curves[at].name}" for at, words in ((slow, " rounds"), (fast, ""))]
+    return f"{percent(_MOST)} of its descent takes about {' and '.join(took)}."
 
 
 def _curve(name: str, table: pl.DataFrame, color: str) -> Series:
