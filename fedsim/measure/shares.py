@@ -350,7 +350,8 @@ def _draws(run: _Measured, way: _Parts, wide: bool) -> tuple[Floats, float]:
         if run.noise_known and (way.kind == "speed" or wide or run.recorded):
             spread = float(counts.var() / counts.mean() ** 2)
             apart = spread * (TENTH - 1) / TENTH * TENTH * run.together / len(counts)
-            draws = np.full(TENTH, (TENTH - 1) / apart)
+            if spread:  # else all have as many, which tells nothing of chance
+                draws = np.full(TENTH, (TENTH - 1) / apart)
         return draws, degrees
     if run.spans and way.spans is not None and not run.independent:
         between = None

@@ -92,3 +92,14 @@ def test_limits_may_name_a_tenth() -> None:
     assert "available time" in find_metric("participation.by_availability.10", scenario).meaning
     with pytest.raises(UnknownMetricError):
         find_metric("participation.by_availability.11", scenario)
+
+
+def test_where_all_have_as_many_reports_no_tenth_is_tested() -> None:
+    """A cool-down that is the same for all makes all take turns: 20 reports each, whatever their speed."""
+    group = {"devices": 60, "cooldown": "30m"}
+    population = [{"name": f"x{x}", **group, "session": {"train": "1m", "speed": x}} for x in (1, 2)]
+    server = {"mode": "buffered", "concurrency": 100, "buffer": 10}
+    run = simulate(Scenario.model_validate({"population": population, "server": server, "stop": {"rounds": 240}}))
+    assert set(run.clients["reported"]) == {20}
+    assert run.series["shares"].filter(kind="speed")["significant"].is_null().all()
+    assert run.series["bias"]["trend"].to_list() == [None]
