@@ -1,9 +1,6 @@
 """From when a client that has taken part can be selected again."""
 
-from typing import Any
-
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,34 +10,6 @@ from fedsim.simulation.cooldowns import Cooldowns
 
 SYNC = {"cohort": 1}
 BUFFERED = {"mode": "buffered", "concurrency": 1, "buffer": 1}
-
-
-@pytest.mark.parametrize(("server", "none_left"), [(SYNC, 7), (BUFFERED, 8)])
-def test_whole_rounds_are_waited_and_versions_seen_once(server: dict[str, Any], none_left: int) -> None:
-    """R = 2 after round 7: out in 8 and 9, back in 10. R = 0 is over with the round, and lasts for the version."""
-    group = {"devices": 3, "separation": [2, 0, 1], "cooldown": ["0s", "5m", "1s"]}
-    case = Scenario.model_validate({"stop": {"rounds": 1}, "population": [group], "server": server})
-    kept = Cooldowns(case.server, build_population(case)).begin(np.array([1, 0]), 7, np.array([100_000, 200_000]))
-    assert kept.from_round.tolist() == [none_left, 10]
-    assert kept.from_instant.tolist() == [400_000, 200_000]
-
-
-@pytest.mark.parametrize(
-    ("server", "group", "out"),
-    [
-        (SYNC, {}, False),
-        (BUFFERED, {}, True),
-        (SYNC, {"separation": [0, 0, 1]}, True),
-        (SYNC, {"cooldown": ["0s", "0s", "1s"]}, True),
-        (SYNC, {"participations": {"most": 2}}, True),
-    ],
-)
-def test_nobody_cools_down_without_a_separation_a_length_a_cap_or_versions(
-    server: dict[str, Any], group: dict[str, Any], out: bool
-) -> None:
-    population = [{"devices": 3, **group}]
-    case = Scenario.model_validate({"stop": {"rounds": 1}, "population": population, "server": server})
-    assert Cooldowns(case.server, build_population(case)).exclude == out
 
 
 @given(

@@ -1,25 +1,15 @@
 """The round loop: shortages, deadlines, over-selection, simultaneous events, and federations that are stuck."""
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
-from simpy.events import EventPriority
 
-from fedsim.availability.always import AlwaysBatch
-from fedsim.common.arrays import Ints
 from fedsim.common.errors import StalledError
-from fedsim.common.instants import FOREVER
-from fedsim.common.reasons import Reason
 from fedsim.log.recorder import InMemoryLog
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
-from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.processes.roster import Roster
-from fedsim.simulation.processes.world import departures
 from tests import worlds
 from tests.worlds import with_fleet
 
@@ -39,13 +29,6 @@ def scenario(*, group: dict[str, Any] | None = None, server: dict[str, Any] | No
 def run(**changes: Any) -> InMemoryLog:
     case = scenario(**changes)
     return simulate_log(case, build_population(case))
-
-
-def test_rounds_follow_one_another() -> None:
-    log = run(server={"pause": "5s"})
-    assert log.rounds["opened_s"].to_list() == [65.0 * t for t in range(10)]
-    assert log.rounds["closed_s"].to_list() == [65.0 * t + 60.0 for t in range(10)]
-    assert set(log.rounds["outcome"]) == {"target"}
 
 
 def test_rounds_that_take_no_time_end_all_the_same() -> None:
@@ -230,55 +213,6 @@ def test_patience_ends_sessions_of_centuries(engine: str) -> None:
         simulate_log(case, build_population(case))
     case = scenario(group=slow, server=server | {"patience": "30d"}, engine=engine)
     assert simulate_log(case, build_population(case)).rounds["outcome"][0] == "target"
-
-
-class Leaving(AlwaysBatch):
-    """Devices that leave for good at their index times 5 ms."""
-
-    def leaves(self, clients: Ints, since: int, until: int) -> Ints:  # noqa: ARG002
-        return 5 * clients
-
-
-def test_a_server_that_waits_for_devices_that_left_for_good_is_woken() -> None:
-    clock = Clock()
-    roster = Roster(clock, np.zeros(3, dtype=np.int64))
-    for client in range(3):
-        roster.hold(client, int(Reason.UNAVAILABLE))
-    roster.lift(0, int(Reason.UNAVAILABLE))
-    enough = roster.wait_for(2, FOREVER)
-    availability: Any = Leaving()
-    clock.process(departures(clock, roster, availability, np.arange(1, 3), FOREVER))
-    clock.run(until=enough)
-    assert (clock.now, roster.attainable()) == (5, 2)
-    clock.run(until=11)
-    assert roster.attainable() == 1
-    assert roster.explain() == "of 3 clients: 2 never available again, 1 eligible"
-
-
-def test_events_of_one_instant_take_turns() -> None:
-    """Whatever the order in which they were planned, devices come before sessions, and sessions before the server."""
-    clock = Clock()
-    seen: list[tuple[int, EventPriority]] = []
-
-    def note(turn: EventPriority) -> Callable[[object], None]:
-        return lambda _: seen.append((clock.now, turn))
-
-    turns = [Turn.STOP, Turn.SERVER, Turn.DEVICE, Turn.GAUGE, Turn.SESSION]
-    for turn in turns:
-        event = clock.at(300, turn)
-        assert event.callbacks is not None
-        event.callbacks.append(note(turn))
-    clock.run()
-    assert seen == [(300, turn) for turn in sorted(turns)]
-
-
-def test_faster_devices_take_less_time() -> None:
-    log = run(group={"session": {"download": "10s", "train": "60s", "upload": "20s", "speed": [1, 2, 3, 1, 2, 3]}})
-    taken = log.participations.with_columns(length=pl.col("ended_s") - pl.col("selected_s"))
-    for client, length in enumerate([90, 45, 30, 90, 45, 30]):
-        assert taken.filter(client=client)["length"].to_list() == pytest.approx(
-            [length] * taken.filter(client=client).height
-        )
 
 
 @pytest.mark.parametrize("number", range(12))
