@@ -1,6 +1,9 @@
 """From when a client that has taken part can be selected again."""
 
+from typing import Any
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +13,24 @@ from fedsim.simulation.cooldowns import Cooldowns
 
 SYNC = {"cohort": 1}
 BUFFERED = {"mode": "buffered", "concurrency": 1, "buffer": 1}
+
+
+@pytest.mark.parametrize(
+    ("server", "group", "out"),
+    [
+        (SYNC, {}, False),
+        (BUFFERED, {}, True),
+        (SYNC, {"separation": [0, 0, 1]}, True),
+        (SYNC, {"cooldown": ["0s", "0s", "1s"]}, True),
+        (SYNC, {"participations": {"most": 2}}, True),
+    ],
+)
+def test_nobody_cools_down_without_a_separation_a_length_a_cap_or_versions(
+    server: dict[str, Any], group: dict[str, Any], out: bool
+) -> None:
+    population = [{"devices": 3, **group}]
+    case = Scenario.model_validate({"stop": {"rounds": 1}, "population": population, "server": server})
+    assert Cooldowns(case.server, build_population(case)).exclude == out
 
 
 @given(

@@ -2,14 +2,22 @@
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
+from fedsim.availability.always import AlwaysBatch
+from fedsim.common.arrays import Ints
 from fedsim.common.errors import StalledError
+from fedsim.common.instants import FOREVER
+from fedsim.common.reasons import Reason
 from fedsim.log.recorder import InMemoryLog
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
+from fedsim.simulation.clock import Clock
+from fedsim.simulation.processes.roster import Roster
+from fedsim.simulation.processes.world import departures
 from tests import worlds
 from tests.worlds import with_fleet
 
@@ -213,6 +221,29 @@ def test_patience_ends_sessions_of_centuries(engine: str) -> None:
         simulate_log(case, build_population(case))
     case = scenario(group=slow, server=server | {"patience": "30d"}, engine=engine)
     assert simulate_log(case, build_population(case)).rounds["outcome"][0] == "target"
+
+
+class Leaving(AlwaysBatch):
+    """Devices that leave for good at their index times 5 ms."""
+
+    def leaves(self, clients: Ints, since: int, until: int) -> Ints:  # noqa: ARG002
+        return 5 * clients
+
+
+def test_a_server_that_waits_for_devices_that_left_for_good_is_woken() -> None:
+    clock = Clock()
+    roster = Roster(clock, np.zeros(3, dtype=np.int64))
+    for client in range(3):
+        roster.hold(client, int(Reason.UNAVAILABLE))
+    roster.lift(0, int(Reason.UNAVAILABLE))
+    enough = roster.wait_for(2, FOREVER)
+    availability: Any = Leaving()
+    clock.process(departures(clock, roster, availability, np.arange(1, 3), FOREVER))
+    clock.run(until=enough)
+    assert (clock.now, roster.attainable()) == (5, 2)
+    clock.run(until=11)
+    assert roster.attainable() == 1
+    assert roster.explain() == "of 3 clients: 2 never available again, 1 eligible"
 
 
 @pytest.mark.parametrize("number", range(12))
