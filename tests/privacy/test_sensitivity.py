@@ -12,7 +12,6 @@ from fedsim.privacy import ParticipationBounds, error, sensitivity
 from fedsim.privacy.bounds import widest
 from fedsim.privacy.mechanisms.blt import Blt
 from fedsim.privacy.mechanisms.fixed import square_root
-from fedsim.privacy.sensitivity import shifted_sum
 
 MAX_ERROR_OF_SQRT = {1000: 1.8069319524, 2000: 1.8669971782}
 PUBLISHED = [
@@ -74,13 +73,6 @@ def test_tablets_and_phones() -> None:
     assert sensitivity(c, both) * error(c, 2000).rms == pytest.approx(21.7, rel=0.01)
 
 
-@pytest.mark.parametrize(("n", "b", "k"), [(12, 1, None), (12, 3, 2), (12, 2, 4), (12, 5, None)])
-def test_twelve_rounds_too(n: int, b: int, k: int | None) -> None:
-    c = square_root(n)
-    spread = sensitivity(c, ParticipationBounds(n, b, k))
-    assert spread == pytest.approx(by_brute_force(c, n, b, n if k is None else k), rel=1e-12)
-
-
 @given(data=st.data())
 def test_within_b_bands_the_coefficients_may_rise(data: st.DataObject) -> None:
     n = data.draw(st.integers(1, 10))
@@ -102,13 +94,6 @@ def test_the_error_is_that_of_the_rows_of_a_dense_matrix() -> None:
     c = np.array([1.0, 0.6, 0.5, 0.1])
     rows = np.linalg.norm(np.tril(np.ones((9, 9))) @ np.linalg.inv(toeplitz(c, 9)), axis=1)
     assert error(c, 9) == pytest.approx((rows.max(), np.sqrt(np.mean(rows**2))), rel=1e-12)
-
-
-def test_the_running_sums_add_up_in_long_runs() -> None:
-    values = square_root(5000)
-    bounds = ParticipationBounds(5000, 7, 100)
-    expected = sum(np.concatenate([np.zeros(7 * j), values])[:5000] for j in range(100))
-    assert shifted_sum(values, bounds) == pytest.approx(expected, rel=1e-10)
 
 
 def test_a_worst_pattern_that_is_not_known_is_refused() -> None:
