@@ -66,7 +66,7 @@ def test_of_clients_with_bounds_of_their_own_the_worst_counts(data: st.DataObjec
     assert sensitivity(c, bounds) == pytest.approx(max(by_brute_force(c, n, *pair) for pair in pairs), rel=1e-9)
 
 
-def test_tablets_and_phones() -> None:
+def test_one_buffer_serves_a_cap_and_a_separation() -> None:
     """R = 0 with a cap of 5 beside R = 100: one buffer, fitted to the phones, serves both."""
     both = ParticipationBounds(2000, 1, 20, ((1, 5), (101, 20)))
     c = Blt(buffers=1).coefficients(both)

@@ -96,7 +96,7 @@ def test_late_sessions_are_let_end_after_the_last_round() -> None:
     ids=["proceed", "skip"],
 )
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
-def test_shortage(shortage: str, selected: list[int], label: str, engine: str) -> None:
+def test_a_short_round_proceeds_or_is_skipped(shortage: str, selected: list[int], label: str, engine: str) -> None:
     """Six clients, four a round, one round of separation: every other round is short, and not one of four."""
     server = {"cohort": 4, "shortage": shortage}
     log = run(group={"separation": 1}, server=server, stop={"rounds": 4}, engine=engine)
