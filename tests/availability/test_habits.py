@@ -182,6 +182,8 @@ def punctual(clock: str) -> AvailabilityModel:
         ("Europe/Berlin", "2026-10-23T12:00:00+02:00", "22:30", [24, 25, 24]),
         ("America/New_York", "2026-03-06T12:00:00-05:00", "02:30", [24, 23, 24]),  # skipped: at 03:30 instead
         ("America/New_York", "2026-10-30T12:00:00-04:00", "01:30", [24, 25, 24]),  # repeated: at the first
+        ("America/New_York", "2026-03-06T12:00:00-05:00", "03:30", [23, 24, 24]),  # in the hour after the change
+        ("America/New_York", "2026-10-30T12:00:00-04:00", "02:30", [25, 24, 24]),
         ("Asia/Kolkata", "2026-03-06T12:00:00+05:30", "22:30", [24, 24, 24]),
     ],
 )
