@@ -2,8 +2,8 @@
 
 For a common R under Midzuno there is one answer up to scale, within limits (theorem 6 of ``docs/theory/README.md``).
 With other laws, and separations that differ, that is conjectured, and tested against enumeration
-(``tests/theory/test_design.py``). No client can have more than 1 / (B (1 + R_i)) of the participations: it rests. Under
-Midzuno, none can have less than its chance in the second draws, which are uniform.
+(``tests/theory/test_wanted_weights.py``). No client can have more than 1 / (B (1 + R_i)) of the participations: it
+rests. Under Midzuno, none can have less than its chance in the second draws, which are uniform.
 """
 
 from collections.abc import Callable

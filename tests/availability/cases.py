@@ -5,14 +5,22 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fedsim.availability import AvailabilityModel, Intervals, Place, available_at, between, build_model, intervals
+from fedsim.common import instants as ms
 from fedsim.common.keyed import Purpose, stream
 
 DRAWS = stream(5, 0, Purpose.AVAILABILITY)
 DAY = 86_400.0
 HOUR = 3_600.0
+
+
+def instants(most: int) -> st.SearchStrategy[int]:
+    """Milliseconds from 0 to `most`, late ones as often as early ones: of so wide a range Hypothesis prefers these."""
+    hours, rests = st.integers(0, most // ms.HOUR), st.integers(0, ms.HOUR - 1)
+    return st.builds(lambda hour, rest: min(hour * ms.HOUR + rest, most), hours, rests)
 
 
 def place(start: str = "2026-01-05T00:00:00+00:00", zone: str = "UTC") -> Place:

@@ -79,14 +79,6 @@ def test_spells_are_cut_and_leaving_is_known() -> None:
     assert "churn" in str(theory_or_why_not(scenario, population))
 
 
-def test_a_roll_out_is_a_law_of_joining() -> None:
-    """Half of the devices have the app after half of the time: 4 standard deviations, once in 16,000 seeds."""
-    scenario = case({"devices": 1000, "joins": {"kind": "uniform", "low": "0s", "high": "14d"}})
-    joins = build_population(scenario).joins
-    assert joins is not None
-    assert abs((joins < 7 * 86_400_000).mean() - 0.5) < 4 * 0.5 / np.sqrt(1000)
-
-
 def test_devices_join_by_the_curve_of_a_roll_out() -> None:
     """A tenth is there at once, a half by 4 h, evenly in between, and the others at 6 h; 6 deviations are allowed."""
     curve = {"kind": "roll_out", "times": ["0s", "4h", "6h", "6h"], "shares": [0.1, 0.5, 0.5, 1]}

@@ -15,7 +15,7 @@ from fedsim.availability.habits.together import HabitsAvailability
 from fedsim.common.instants import DAY, FOREVER
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.reasons import REASON_OF
-from tests.availability.cases import model_of
+from tests.availability.cases import instants, model_of
 from tests.availability.exact import Life
 
 PLACES = [
@@ -82,8 +82,8 @@ def habits(draw: st.DrawFn) -> Any:
     kind=habits(),
     where=st.sampled_from(PLACES),
     client=st.integers(0, 10**6),
-    since=st.integers(0, 4 * DAY),
-    length=st.integers(1, 2 * DAY),
+    since=instants(4 * DAY),
+    length=instants(2 * DAY).filter(bool),
     lot=st.integers(0, 2**32),
 )
 def test_they_say_what_a_plain_telling_says(

@@ -20,7 +20,7 @@ from fedsim.common.instants import FOREVER, to_seconds
 from fedsim.common.registry import OptionError
 from fedsim.population.distributions import DISTRIBUTIONS, Distribution, distribution
 from fedsim.scenario.sources import Length
-from tests.availability.cases import DRAWS, model_of, pieces, place, renewal, whole
+from tests.availability.cases import DRAWS, instants, model_of, pieces, place, renewal, whole
 
 seconds = st.floats(1e-3, 1e6).map(lambda value: f"{value:.3f}s")
 LAWS: list[Any] = [
@@ -116,7 +116,7 @@ def test_a_cycle_that_would_never_advance_is_refused(ms: float) -> None:
     client=st.integers(0, 10**6),
     on=st.sampled_from(LAWS),
     off=st.sampled_from(LAWS),
-    instant=st.integers(0, 30_000_000),
+    instant=instants(30_000_000),
     edge=st.integers(0, 60),
     end=st.booleans(),
 )

@@ -26,6 +26,7 @@ from fedsim.run.preflight import notes_of, preflight
 from fedsim.scenario import Scenario
 from fedsim.scenario.shocks import Shock, rates
 from fedsim.simulation import simulate_log, transitions_table
+from tests.availability.cases import instants
 from tests.command import fedsim
 from tests.conftest import Write
 from tests.simulation.test_engines_agree import shocks
@@ -138,7 +139,7 @@ def test_all_that_is_asked_has_one_answer(befall: list[dict[str, Any]], seed: in
 
 
 @settings(max_examples=30)
-@given(befall=shocks(), seed=st.integers(0, 10**6), since=st.integers(0, 60 * DAY), client=st.integers(0, 11))
+@given(befall=shocks(), seed=st.integers(0, 10**6), since=instants(60 * DAY), client=st.integers(0, 11))
 def test_when_no_shock_has_a_client_out(befall: list[dict[str, Any]], seed: int, since: int, client: int) -> None:
     """The intervals are in order, as long as can be, and what is asked at their edges and elsewhere agrees."""
     zones = ["Asia/Kolkata", *["UTC"] * 5]

@@ -66,14 +66,14 @@ def test_gaps_below_a_length_are_closed(rows: Rows, gap: int) -> None:
 
 
 @given(lengthy, lengthy, lengthy)
-def test_intersection(first: Rows, second: Rows, third: Rows) -> None:
+def test_an_intersection_is_that_of_sets(first: Rows, second: Rows, third: Rows) -> None:
     found = intersection([spells(rows).joined() for rows in (first, second, third)])
     assert sets(found) == [a & b & c for a, b, c in zip(of(first), of(second), of(third), strict=True)]
     assert in_order(found)
 
 
 @given(lengthy, written)
-def test_less(rows: Rows, out: Rows) -> None:
+def test_less_leaves_the_difference_of_sets(rows: Rows, out: Rows) -> None:
     """The others may overlap, be empty, and come in any order."""
     some = spells(rows).joined()
     left = some.where(np.random.default_rng(len(out)).permutation(len(some.who))).less(spells(out))
@@ -93,14 +93,14 @@ def test_complement_and_clip(rows: Rows, one: int, two: int) -> None:
 
 
 @given(lengthy, st.lists(st.booleans(), min_size=COUNT, max_size=COUNT))
-def test_some_devices(rows: Rows, keep: list[bool]) -> None:
+def test_selected_devices_keep_their_spells(rows: Rows, keep: list[bool]) -> None:
     found = spells(rows).joined().select(np.array(keep))
     assert found.count == sum(keep)
     assert sets(found) == [own for own, kept in zip(of(rows), keep, strict=True) if kept]
 
 
 @given(lengthy, st.lists(st.tuples(st.integers(0, COUNT - 1), instants, instants), max_size=8))
-def test_lookups(rows: Rows, asked: Rows) -> None:
+def test_at_and_near_find_what_a_scan_finds(rows: Rows, asked: Rows) -> None:
     some = spells(rows).joined()
     who, first, last = np.array(asked, dtype=np.int64).reshape(-1, 3).T
     assert some.at(who, first).tolist() == [at in of(rows)[own] for own, at, _ in asked]

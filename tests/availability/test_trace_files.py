@@ -77,7 +77,7 @@ def test_a_strict_policy_refuses_what_another_repairs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("time", ["NaN", "inf", "-inf", "1e308", "3.2e9", "-1e300", ""])
-def test_impossible_times(tmp_path: Path, time: str) -> None:
+def test_impossible_times_are_refused_or_dropped(tmp_path: Path, time: str) -> None:
     """Refused with their line; dropped and counted by a lenient policy."""
     path = csv(tmp_path, f"device,start_s,end_s\na,0,10\na,20,{time}\n")
     for policy in ("repair", "strict"):

@@ -201,51 +201,6 @@ def test_a_device_that_is_always_there_has_one_interval_without_end() -> None:
     assert (first, second) == ((0.0, 6 * DAY - 3600.0), (7 * DAY - 3600.0, 13 * DAY - 3600.0))
 
 
-def night(place: Place, count: int, repeat: Repeat = "day") -> list[tuple[float, float]]:
-    """22:00 to 06:00 of every day, from a trace of one night."""
-    replay = replayed([(0, 22 * 3600.0, 30 * 3600.0)], MONDAY, repeat, 1)
-    return between(intervals(replay, 0, place, DRAWS), 0.0, 60.0 * DAY)[:count]
-
-
-@pytest.mark.parametrize(
-    ("start", "lengths"),
-    [
-        (datetime(2026, 3, 28, 11, tzinfo=UTC), [7, 8]),  # the night in which Berlin goes from 02:00 to 03:00
-        (datetime(2026, 10, 24, 10, tzinfo=UTC), [9, 8]),  # and from 03:00 back to 02:00
-        (datetime(2026, 7, 1, 10, tzinfo=UTC), [8, 8]),
-    ],
-)
-def test_the_time_of_day_is_kept_across_daylight_saving(start: datetime, lengths: list[int]) -> None:
-    place = Place(start, ZoneInfo("Europe/Berlin"))
-    found = night(place, 40)
-    assert [(end - begin) / 3600 for begin, end in found[:2]] == lengths
-    for begin, end in found:
-        assert (start + timedelta(seconds=begin)).astimezone(place.zone).hour == 22
-        assert (start + timedelta(seconds=end)).astimezone(place.zone).hour == 6
-
-
-def test_the_time_of_day_does_not_drift_after_the_first_lap() -> None:
-    """A trace of 50 hours is laid on a lap of three days, not of 50 hours."""
-    replay = replayed([(0, 0.0, 3600.0), (0, 49 * 3600.0, 50 * 3600.0)], MONDAY, "day", 1)
-    found = list(islice(intervals(replay, 0, Place(MONDAY, ZoneInfo("UTC")), DRAWS), 6))
-    assert [begin / 3600 for begin, _ in found] == [0, 49, 72, 121, 144, 193]
-
-
-def test_mondays_are_mondays_and_each_zone_has_its_own() -> None:
-    """The base is a Friday, the run starts on a Wednesday: the trace's Saturday is the first Saturday."""
-    friday = datetime(2020, 1, 31, tzinfo=UTC)
-    wednesday = datetime(2026, 1, 7, 12, tzinfo=UTC)
-    replay = replayed([(0, 1.0 * DAY, 2.0 * DAY)], friday, "week", 1)
-    for zone, hours in [("UTC", 60), ("Asia/Kolkata", 54.5), ("America/New_York", 65)]:
-        found = list(islice(intervals(replay, 0, Place(wednesday, ZoneInfo(zone)), DRAWS), 2))
-        assert [begin / 3600 for begin, _ in found] == [hours, hours + 168]
-
-
-def test_a_trace_that_is_not_repeated_ends() -> None:
-    place = Place(MONDAY + timedelta(hours=1), ZoneInfo("America/New_York"))
-    assert night(place, 9, "none") == [(2 * 3600.0, 10 * 3600.0)]
-
-
 def elapsed_minutes(hours: int) -> st.SearchStrategy[list[Row]]:
     minutes = st.integers(0, hours * 60).map(lambda minute: minute * 60.0)
     return st.lists(st.tuples(st.just(0), minutes, minutes), min_size=1, max_size=6)

@@ -219,7 +219,7 @@ def test_mistakes_on_the_command_line(arguments: list[str], complaint: str) -> N
     assert "Traceback" not in done.stderr
 
 
-def test_who_is_who(write: Write, small: Load, tmp_path: Path) -> None:
+def test_the_clients_table_names_the_device_that_each_replays(write: Write, small: Load, tmp_path: Path) -> None:
     """`clients.parquet` names the device of the file that each client replays; only with a trace it has this column."""
     rows = "".join(f"d{n},0,{40_000 + n}\n" for n in range(9))
     path = case(write, tmp_path, ", repeat: day, assign: without_replacement", 4, rows=rows)

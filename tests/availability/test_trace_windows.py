@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fedsim.availability import Place, available_at, between
 from fedsim.availability.trace import RecordedAvailability, TraceError, TraceRows, build_pattern, clean, read_rows
 from fedsim.common.keyed import Purpose, stream
+from tests.availability.cases import instants
 from tests.command import fedsim
 from tests.conftest import Write
 
@@ -107,7 +108,7 @@ whole = st.integers(0, 3 * 86_400)
     st.lists(st.tuples(whole, st.integers(0, 90_000), st.integers(60, 200_000) | st.none()), min_size=3, max_size=3),
     st.sampled_from(["UTC", "Europe/Berlin"]),
     st.sampled_from([datetime(2026, 1, 6, 5, 30, tzinfo=UTC), datetime(2026, 3, 28, tzinfo=UTC)]),
-    st.lists(st.integers(0, 6 * 86_400_000 - 1), min_size=3, max_size=3),
+    st.lists(instants(6 * 86_400_000 - 1), min_size=3, max_size=3),
 )
 def test_a_lap_for_each_device(
     intervals: list[tuple[int, int, int]],

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from fedsim.bridges.exports import export_perfetto
-from fedsim.common.errors import RunError
 from fedsim.run.simulate import simulate
 from tests.conftest import Load
 
@@ -30,11 +29,3 @@ def test_every_round_and_session_is_a_slice(small: Load, tmp_path: Path) -> None
     held = [event for event in slices if event["name"] == "available"]
     assert abs(len(held) - len(result.transitions.filter("on"))) <= 2
     assert all(event["dur"] >= 0 for event in slices)
-
-
-def test_what_is_no_run_cannot_be_exported(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"manifest\.json: no such file"):
-        export_perfetto(tmp_path, tmp_path / "trace.json")
-    (tmp_path / "rounds.parquet").write_text("no")
-    with pytest.raises(RunError, match="has not ended"):
-        export_perfetto(tmp_path, tmp_path / "trace.json")

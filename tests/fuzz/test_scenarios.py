@@ -193,30 +193,24 @@ def log_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("log_alone")
-def test_both_engines_write_the_same_bytes(tmp_path: Path) -> None:
-    compare_engines(5, tmp_path)
-
-
-@pytest.mark.usefixtures("log_alone")
-def test_both_engines_do_unequal_work_alike(tmp_path: Path) -> None:
-    compare_engines(5, tmp_path, write_unequal_work)
+@pytest.mark.parametrize("write", [write_scenario, write_unequal_work])
+def test_both_engines_write_the_same_bytes(tmp_path: Path, write: Callable[..., Path]) -> None:
+    compare_engines(5, tmp_path, write)
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(0)
 @pytest.mark.usefixtures("log_alone")
-def test_both_engines_do_unequal_work_alike_many_times(tmp_path: Path) -> None:
-    """Those with partial reports are among them, and sessions of each end but for those of other gates."""
-    met = compare_engines(CASES, tmp_path, write_unequal_work)
-    wanted = {f"session {each}" for each in SESSION_OUTCOMES}
-    assert CASES < 300 or wanted | {'"partial"'} <= met.keys()
-
-
-@pytest.mark.campaign
-@pytest.mark.timeout(0)
-@pytest.mark.usefixtures("log_alone")
-def test_both_engines_write_the_same_bytes_many_times(tmp_path: Path) -> None:
-    """Every outcome is among them, so that the generator meets what ends rounds and runs."""
-    met = compare_engines(CASES, tmp_path)
-    wanted = {*(f"round {each}" for each in ROUND_OUTCOMES), *(f"session {each}" for each in SESSION_OUTCOMES)}
-    assert CASES < 300 or wanted | {"patience is over"} <= met.keys()
+@pytest.mark.parametrize(
+    ("write", "wanted"),
+    [
+        (write_scenario, {*(f"round {each}" for each in ROUND_OUTCOMES), "patience is over"}),
+        (write_unequal_work, {'"partial"'}),
+    ],
+)
+def test_both_engines_write_the_same_bytes_many_times(
+    tmp_path: Path, write: Callable[..., Path], wanted: set[str]
+) -> None:
+    """Every outcome is among them, so that the generators meet what ends sessions, and the first what ends rounds."""
+    met = compare_engines(CASES, tmp_path, write)
+    assert CASES < 300 or wanted | {f"session {each}" for each in SESSION_OUTCOMES} <= met.keys()

@@ -46,7 +46,7 @@ def ten() -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("name", "away"), [("fedavg", 8 / 3), ("shares", 8 / 3), ("pulls", 0), ("oracle", 0)])
-def test_the_ten_clients(ten: dict[str, float], name: str, away: float) -> None:
+def test_only_counting_pulls_and_the_oracle_remove_the_bias(ten: dict[str, float], name: str, away: float) -> None:
     """Pulls of 1/6 for five and 1/30 for the others: FedAvg rests at 4 (5/6 - 1/6), counting shares changes nothing."""
     assert ten[f"learning.{name}.bias_predicted"] == pytest.approx(away, abs=0.02)
     assert ten[f"learning.{name}.bias"] == pytest.approx(away, abs=0.06)

@@ -9,7 +9,7 @@ from fedsim.scenario.learning import ConstantSchedule, CosineSchedule, PowerSche
 from .cases import Quadratic, tables
 
 
-def test_constant() -> None:
+def test_a_constant_step_size_is_the_same_in_every_round() -> None:
     assert [ConstantSchedule(kind="constant", initial=0.3)(t) for t in (0, 10**6)] == [0.3, 0.3]
 
 

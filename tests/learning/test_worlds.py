@@ -155,7 +155,8 @@ def test_where_models_rest_is_foreseen_in_other_worlds(write: Write, number: int
     assert distances["debiased_fedavg"] < distances["fedavg"] / 5
 
 
-def test_two_continents(write: Write) -> None:
+@pytest.mark.long
+def test_counting_shares_leaves_a_bias_that_counting_pulls_does_not(write: Write) -> None:
     """Those in Kolkata report in small cohorts by day: counting shares leaves much of the bias."""
     groups = [
         {"name": name, "devices": devices, "time_zone": zone, "availability": "habits", "session": {"train": "2m"}}

@@ -111,7 +111,7 @@ def test_a_client_that_breaks_its_own_bounds_is_told(small: Load) -> None:
         ("stop={rounds: 61, duration: 3d}", (61, 3, 21)),
     ],
 )
-def test_bounds(small: Load, change: str, expected: tuple[int, int, int]) -> None:
+def test_enforced_bounds_are_those_of_the_scenario(small: Load, change: str, expected: tuple[int, int, int]) -> None:
     scenario = small(change)
     bounds = enforced_bounds(scenario, build_population(scenario))
     assert (bounds.rounds, bounds.min_separation, bounds.participations) == expected

@@ -42,18 +42,3 @@ def test_a_row_waits_for_no_later_one(kind: str) -> None:
     for number in range(1, 130):
         next(stream)
         assert asked == number
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_covariance_is_that_of_the_mechanism(kind: str) -> None:
-    """Coordinates are independent samples of one law, so that each entry has a standard error to be held to."""
-    bounds, samples, scale = ParticipationBounds(12, 4), 40_000, 1.7
-    mechanism = MECHANISMS.build(kind, {})
-    made = np.array(list(correlated_rows(mechanism, iter(scale * rows(12, samples, 1)), bounds)))
-    root = np.linalg.inv(toeplitz(mechanism.coefficients(bounds), 12))
-    expected = scale**2 * root @ root.T
-    spread = np.diag(expected)
-    standard_error = np.sqrt((np.outer(spread, spread) + expected**2) / samples)
-    off = (made @ made.T / samples - expected) / standard_error
-    assert np.abs(off).max() < 4.5
-    assert np.sqrt(np.mean(off**2)) < 1.5

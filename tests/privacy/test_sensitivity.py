@@ -12,7 +12,6 @@ from fedsim.privacy import ParticipationBounds, error, sensitivity
 from fedsim.privacy.bounds import widest
 from fedsim.privacy.mechanisms.blt import Blt
 from fedsim.privacy.mechanisms.fixed import square_root
-from fedsim.privacy.sensitivity import shifted_sum
 
 MAX_ERROR_OF_SQRT = {1000: 1.8069319524, 2000: 1.8669971782}
 PUBLISHED = [
@@ -67,18 +66,11 @@ def test_of_clients_with_bounds_of_their_own_the_worst_counts(data: st.DataObjec
     assert sensitivity(c, bounds) == pytest.approx(max(by_brute_force(c, n, *pair) for pair in pairs), rel=1e-9)
 
 
-def test_tablets_and_phones() -> None:
+def test_one_buffer_serves_a_cap_and_a_separation() -> None:
     """R = 0 with a cap of 5 beside R = 100: one buffer, fitted to the phones, serves both."""
     both = ParticipationBounds(2000, 1, 20, ((1, 5), (101, 20)))
     c = Blt(buffers=1).coefficients(both)
     assert sensitivity(c, both) * error(c, 2000).rms == pytest.approx(21.7, rel=0.01)
-
-
-@pytest.mark.parametrize(("n", "b", "k"), [(12, 1, None), (12, 3, 2), (12, 2, 4), (12, 5, None)])
-def test_twelve_rounds_too(n: int, b: int, k: int | None) -> None:
-    c = square_root(n)
-    spread = sensitivity(c, ParticipationBounds(n, b, k))
-    assert spread == pytest.approx(by_brute_force(c, n, b, n if k is None else k), rel=1e-12)
 
 
 @given(data=st.data())
@@ -102,13 +94,6 @@ def test_the_error_is_that_of_the_rows_of_a_dense_matrix() -> None:
     c = np.array([1.0, 0.6, 0.5, 0.1])
     rows = np.linalg.norm(np.tril(np.ones((9, 9))) @ np.linalg.inv(toeplitz(c, 9)), axis=1)
     assert error(c, 9) == pytest.approx((rows.max(), np.sqrt(np.mean(rows**2))), rel=1e-12)
-
-
-def test_the_running_sums_add_up_in_long_runs() -> None:
-    values = square_root(5000)
-    bounds = ParticipationBounds(5000, 7, 100)
-    expected = sum(np.concatenate([np.zeros(7 * j), values])[:5000] for j in range(100))
-    assert shifted_sum(values, bounds) == pytest.approx(expected, rel=1e-10)
 
 
 def test_a_worst_pattern_that_is_not_known_is_refused() -> None:

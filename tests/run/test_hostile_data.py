@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import struct
 import zipfile
 from collections.abc import Callable, Mapping
@@ -160,6 +161,7 @@ NPZ: dict[str, Made] = {
     "empty": raw(b""),
     "text": raw(b"no archive\n"),
     "folder": as_folder,
+    "a pipe": os.mkfifo,
     "truncated": cut(npz(), 0.5),
     "a flipped array": flipped(npz(), 0.2),
     "no arrays": np.savez,

@@ -55,11 +55,6 @@ def test_where_nobody_reports_every_model_stays_at_the_start_as_foreseen() -> No
     assert [result.metrics[f"learning.{name}.bias_error"] for name in names] == [0.0, 0.0, 0.0]
 
 
-def test_mistakes_in_a_server_update_have_places() -> None:
-    with pytest.raises(ScenarioError, match=r"learning\.optimizers\[0\]\.server\.kind: unknown server update 'adm'"):
-        train("learning.optimizers=[{kind: fedavg, server: adm}]")
-
-
 def test_a_schedule_has_defaults_and_may_be_one_number() -> None:
     for written, steps in {
         "0.2": {0: 0.2, 10**6: 0.2},

@@ -58,7 +58,7 @@ def test_a_round_waits_for_those_who_come(engine: str) -> None:
     assert min(log.rounds["eligible"].drop_nulls().to_list()) >= 28
 
 
-def test_requests_a_second() -> None:
+def test_check_ins_a_second_are_measured() -> None:
     scenario = case(400, {"check_ins": {"every": "10m", "window": "1m"}})
     population = build_population(scenario)
     log = simulate_log(scenario, population)
@@ -148,7 +148,7 @@ def test_a_smaller_federation_wants_fewer_check_ins() -> None:
         ({"selection": "groups", "check_ins": {"every": "2m", "window": "1m"}}, "do not check in together"),
     ],
 )
-def test_what_is_refused(server: dict[str, Any], message: str) -> None:
+def test_impossible_check_ins_are_refused(server: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         case(40, server)
 

@@ -15,16 +15,6 @@ SYNC = {"cohort": 1}
 BUFFERED = {"mode": "buffered", "concurrency": 1, "buffer": 1}
 
 
-@pytest.mark.parametrize(("server", "none_left"), [(SYNC, 7), (BUFFERED, 8)])
-def test_whole_rounds_are_waited_and_versions_seen_once(server: dict[str, Any], none_left: int) -> None:
-    """R = 2 after round 7: out in 8 and 9, back in 10. R = 0 is over with the round, and lasts for the version."""
-    group = {"devices": 3, "separation": [2, 0, 1], "cooldown": ["0s", "5m", "1s"]}
-    case = Scenario.model_validate({"stop": {"rounds": 1}, "population": [group], "server": server})
-    kept = Cooldowns(case.server, build_population(case)).begin(np.array([1, 0]), 7, np.array([100_000, 200_000]))
-    assert kept.from_round.tolist() == [none_left, 10]
-    assert kept.from_instant.tolist() == [400_000, 200_000]
-
-
 @pytest.mark.parametrize(
     ("server", "group", "out"),
     [

@@ -35,7 +35,7 @@ ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/
 STARTS = ["2026-01-05T00:00:00Z", "2026-03-28T20:30:00Z", "2026-10-24T17:00:00Z", "2026-04-04T06:00:00.25Z"]
 
 MANY = int(os.environ.get("FEDSIM_MANY", "20"))
-"""Examples of each long test that compares the engines: `FEDSIM_MANY=450 pytest tests/simulation -m long` runs more."""
+"""Examples of a test that compares the engines: `FEDSIM_MANY=450 pytest tests/simulation -m long` has more of them."""
 
 
 @MODELS.register("every_few_minutes")
@@ -248,7 +248,7 @@ def check(data: dict[str, Any], folder: Path) -> None:
     assert vectorized == outcome(data, folder, "process")
 
 
-@settings(max_examples=8)
+@settings(max_examples=8 + MANY)
 @given(data=worlds())
 def test_both_engines_write_the_same_tables(data: dict[str, Any], traces: Path) -> None:
     check(data, traces)
@@ -256,26 +256,17 @@ def test_both_engines_write_the_same_tables(data: dict[str, Any], traces: Path) 
 
 @settings(max_examples=8)
 @given(scenario=scenarios(), patience=st.sampled_from(["30s", "1h"]))  # what waits longest takes longest
-def test_coincidences(scenario: Scenario, patience: str, traces: Path) -> None:
+def test_both_engines_agree_where_much_happens_at_one_instant(scenario: Scenario, patience: str, traces: Path) -> None:
     """Constant session lengths, so that ends, cool-downs, deadlines, gauges and the stop fall on one instant."""
     data = scenario.model_dump(mode="json")
     data["server"]["patience"] = patience
     check(data, traces)
 
 
-@settings(max_examples=10)
+@settings(max_examples=10 + MANY // 2)
 @given(scenario=st.one_of(scenarios(), buffered_scenarios()), befall=shocks())
-def test_shocks(scenario: Scenario, befall: list[dict[str, Any]], traces: Path) -> None:
+def test_both_engines_have_the_same_shocks(scenario: Scenario, befall: list[dict[str, Any]], traces: Path) -> None:
     """What takes devices and the server out comes at the same instants in both engines, and is over there too."""
-    data = scenario.model_dump(mode="json") | {"shocks": befall}
-    data["server"]["patience"] = "1h"
-    check(data, traces)
-
-
-@pytest.mark.long
-@settings(max_examples=MANY // 2)
-@given(scenario=st.one_of(scenarios(), buffered_scenarios()), befall=shocks())
-def test_shocks_many_times(scenario: Scenario, befall: list[dict[str, Any]], traces: Path) -> None:
     data = scenario.model_dump(mode="json") | {"shocks": befall}
     data["server"]["patience"] = "1h"
     check(data, traces)
@@ -290,7 +281,7 @@ def test_both_engines_write_the_same_tables_of_a_buffered_server(data: dict[str,
 @pytest.mark.long
 @settings(max_examples=8)
 @given(scenario=buffered_scenarios())
-def test_coincidences_of_a_buffered_server(scenario: Scenario, traces: Path) -> None:
+def test_both_engines_agree_at_one_instant_of_a_buffered_server(scenario: Scenario, traces: Path) -> None:
     check(scenario.model_dump(mode="json"), traces)
 
 
@@ -305,15 +296,8 @@ def test_both_engines_write_the_same_tables_of_a_buffered_server_many_times(data
 
 @pytest.mark.long
 @settings(max_examples=MANY)
-@given(data=worlds())
-def test_both_engines_write_the_same_tables_many_times(data: dict[str, Any], traces: Path) -> None:
-    check(data, traces)
-
-
-@pytest.mark.long
-@settings(max_examples=MANY)
 @given(scenario=scenarios())
-def test_coincidences_many_times(scenario: Scenario, traces: Path) -> None:
+def test_both_engines_agree_at_one_instant_after_any_wait(scenario: Scenario, traces: Path) -> None:
     check(scenario.model_dump(mode="json"), traces)
 
 
@@ -374,17 +358,10 @@ def minutes(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @pytest.mark.long
-@settings(max_examples=25)
+@settings(max_examples=25 + MANY)
 @given(data=minutes())
 def test_everything_on_whole_minutes(data: dict[str, Any], traces: Path) -> None:
     """Device transitions, session ends, cool-downs, deadlines, gauges and the stop fall on one instant."""
-    check(data, traces)
-
-
-@pytest.mark.long
-@settings(max_examples=MANY)
-@given(data=minutes())
-def test_everything_on_whole_minutes_many_times(data: dict[str, Any], traces: Path) -> None:
     check(data, traces)
 
 

@@ -140,7 +140,7 @@ def test_nobody_is_selected_at_the_last_instant() -> None:
         assert runs[0]["second"][1].participations.is_empty()
 
 
-def test_policies() -> None:
+def test_each_policy_ranks_a_wish_by_its_own_figure() -> None:
     wish = Wish("a", weight=2.0, now_s=60.0, since_s=20.0, wanted=7, sessions=30, draw=0.25)
     ranks = {name: POLICIES[name]().rank(wish) for name in POLICIES.built_in}
     assert ranks == {"first_come": 20.0, "random": 0.25, "by_weight": -2.0, "fair_share": 15.0, "shortest_demand": 7.0}

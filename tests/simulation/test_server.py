@@ -1,12 +1,10 @@
 """The round loop: shortages, deadlines, over-selection, simultaneous events, and federations that are stuck."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from simpy.events import EventPriority
 
 from fedsim.availability.always import AlwaysBatch
 from fedsim.common.arrays import Ints
@@ -17,7 +15,7 @@ from fedsim.log.recorder import InMemoryLog
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
-from fedsim.simulation.clock import Clock, Turn
+from fedsim.simulation.clock import Clock
 from fedsim.simulation.processes.roster import Roster
 from fedsim.simulation.processes.world import departures
 from tests import worlds
@@ -39,13 +37,6 @@ def scenario(*, group: dict[str, Any] | None = None, server: dict[str, Any] | No
 def run(**changes: Any) -> InMemoryLog:
     case = scenario(**changes)
     return simulate_log(case, build_population(case))
-
-
-def test_rounds_follow_one_another() -> None:
-    log = run(server={"pause": "5s"})
-    assert log.rounds["opened_s"].to_list() == [65.0 * t for t in range(10)]
-    assert log.rounds["closed_s"].to_list() == [65.0 * t + 60.0 for t in range(10)]
-    assert set(log.rounds["outcome"]) == {"target"}
 
 
 def test_rounds_that_take_no_time_end_all_the_same() -> None:
@@ -105,7 +96,7 @@ def test_late_sessions_are_let_end_after_the_last_round() -> None:
     ids=["proceed", "skip"],
 )
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
-def test_shortage(shortage: str, selected: list[int], label: str, engine: str) -> None:
+def test_a_short_round_proceeds_or_is_skipped(shortage: str, selected: list[int], label: str, engine: str) -> None:
     """Six clients, four a round, one round of separation: every other round is short, and not one of four."""
     server = {"cohort": 4, "shortage": shortage}
     log = run(group={"separation": 1}, server=server, stop={"rounds": 4}, engine=engine)
@@ -253,32 +244,6 @@ def test_a_server_that_waits_for_devices_that_left_for_good_is_woken() -> None:
     clock.run(until=11)
     assert roster.attainable() == 1
     assert roster.explain() == "of 3 clients: 2 never available again, 1 eligible"
-
-
-def test_events_of_one_instant_take_turns() -> None:
-    """Whatever the order in which they were planned, devices come before sessions, and sessions before the server."""
-    clock = Clock()
-    seen: list[tuple[int, EventPriority]] = []
-
-    def note(turn: EventPriority) -> Callable[[object], None]:
-        return lambda _: seen.append((clock.now, turn))
-
-    turns = [Turn.STOP, Turn.SERVER, Turn.DEVICE, Turn.GAUGE, Turn.SESSION]
-    for turn in turns:
-        event = clock.at(300, turn)
-        assert event.callbacks is not None
-        event.callbacks.append(note(turn))
-    clock.run()
-    assert seen == [(300, turn) for turn in sorted(turns)]
-
-
-def test_faster_devices_take_less_time() -> None:
-    log = run(group={"session": {"download": "10s", "train": "60s", "upload": "20s", "speed": [1, 2, 3, 1, 2, 3]}})
-    taken = log.participations.with_columns(length=pl.col("ended_s") - pl.col("selected_s"))
-    for client, length in enumerate([90, 45, 30, 90, 45, 30]):
-        assert taken.filter(client=client)["length"].to_list() == pytest.approx(
-            [length] * taken.filter(client=client).height
-        )
 
 
 @pytest.mark.parametrize("number", range(12))

@@ -148,7 +148,7 @@ def test_a_simulated_server_agrees(name: str) -> None:
     rest_from=st.sampled_from(["selected", "reported"]),
     weights=st.sampled_from([None, ZIPF]),
 )
-def test_balances(
+def test_predicted_places_versions_and_sessions_balance(
     separation: int,
     cooldown_s: float,
     buffer: int,

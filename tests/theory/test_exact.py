@@ -5,11 +5,8 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fedsim.common.errors import ChainError
-from fedsim.selection.rules import bernoulli_chances
 from fedsim.theory import closed_form, exact
 from fedsim.theory.question import ask
 from fedsim.theory.windows import cohorts, enumerate_windows
@@ -57,27 +54,6 @@ def test_counts_the_windows() -> None:
     """Recurrent windows are ordered lists of R cohorts; those of fewer cohorts are passed on the way."""
     assert exact(np.arange(1.0, 6.0), 2).states == 1 + 5 + 5 * 4
     assert exact(np.arange(1.0, 8.0), 1, 3).states == 1 + 35
-
-
-def _by_hand(weights: list[float]) -> list[float]:
-    """Client 0 waits one round, the others none: alternate between "all ready" and "all but client 0"."""
-    p = np.array(weights) / sum(weights)
-    away = p[0] / (1.0 + p[0])  # share of rounds after client 0 took part
-    pi = (1.0 - away) * p + away * np.r_[0.0, p[1:] / (1.0 - p[0])]
-    return [float(x) for x in pi]
-
-
-@pytest.mark.parametrize("law", ["midzuno", "successive"])
-def test_one_waiting_client_can_be_solved_by_hand(law: str) -> None:
-    weights = [3.0, 1.0, 2.0, 0.5]
-    np.testing.assert_allclose(exact(weights, [1, 0, 0, 0], 1, law).pi, _by_hand(weights), rtol=1e-13)
-
-
-def test_successive_draws_without_separation_follow_plackett_luce() -> None:
-    weights = np.array([4.0, 2.0, 1.0, 3.0]) / 10.0
-    pair = {(i, j): weights[i] * weights[j] / (1.0 - weights[i]) for i in range(4) for j in range(4) if i != j}
-    expected = [sum(chance for drawn, chance in pair.items() if i in drawn) / 2.0 for i in range(4)]
-    np.testing.assert_allclose(exact(weights, 0, 2, "successive").pi, expected, rtol=1e-13)
 
 
 def test_uniform_law_with_different_separations_ignores_the_weights() -> None:
@@ -128,36 +104,6 @@ def test_too_many_states_are_refused_with_their_number_and_what_to_use() -> None
         exact(np.ones(20), 0, 2, "bernoulli")
     with pytest.raises(ChainError, match="cohort of 13"):
         exact(np.ones(14), 0, 13, "successive")
-
-
-@settings(deadline=None, max_examples=40)
-@given(
-    weights=st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6),
-    size=st.integers(1, 6),
-    law=st.sampled_from(["midzuno", "successive", "bernoulli"]),
-)
-def test_cohort_laws_are_probabilities_of_the_right_size(weights: list[float], size: int, law: str) -> None:
-    p = np.array(weights)
-    size = min(size, p.size)
-    members, chances = cohorts(law, p, size)
-    assert chances.sum() == pytest.approx(1.0)
-    assert (chances >= 0.0).all()
-    assert len(np.unique(members, axis=0)) == len(members)
-    assert float(chances @ members.sum(axis=1)) == pytest.approx(size)
-    if law == "bernoulli":
-        np.testing.assert_allclose(chances @ members, bernoulli_chances(p, size), rtol=1e-9)
-    else:
-        assert (members.sum(axis=1) == size).all()
-
-
-def test_transition_matrix_is_stochastic_and_waits_count_down() -> None:
-    windows = enumerate_windows(ask(np.arange(1.0, 6.0), [0, 1, 2, 1, 0], 2))
-    np.testing.assert_allclose(windows.matrix().sum(axis=1), 1.0, rtol=1e-14)
-    rounds = np.array([0, 1, 2, 1, 0])
-    before, after = windows.waits[windows.source], windows.waits[windows.target]
-    members = windows.members[windows.cohort]
-    assert (before[members] == 0).all()
-    np.testing.assert_array_equal(after, np.where(members, rounds, np.maximum(before - 1, 0)))
 
 
 def test_long_waits_are_counted_in_full() -> None:

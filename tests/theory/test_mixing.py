@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from fedsim.common.errors import ChainError
 from fedsim.theory import mixing
-from fedsim.theory.exact import period, recurrent_classes, stationary_vector
+from fedsim.theory.exact import recurrent_classes, stationary_vector
 from fedsim.theory.question import ask
 from fedsim.theory.windows import enumerate_windows
 
@@ -65,32 +65,6 @@ def test_a_periodic_chain_never_mixes() -> None:
 def test_questions_without_an_answer_are_refused(separation: int, law: str, level: float, words: str) -> None:
     with pytest.raises(ChainError, match=words):
         mixing(np.ones(10), separation, law=law, level=level)
-
-
-def test_period_and_classes_of_known_graphs() -> None:
-    from scipy import sparse
-
-    ring = sparse.csr_array(np.roll(np.eye(6), 1, axis=1))
-    assert period(ring) == 6
-    chord = ring.toarray()
-    chord[0, 4] = 0.5  # cycles of 6 and of 3
-    assert period(sparse.csr_array(chord)) == 3
-    chord[2, 2] = 0.5
-    assert period(sparse.csr_array(chord)) == 1
-    two = sparse.csr_array(np.array([[0.0, 0.5, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
-    assert sorted(states.tolist() for states in recurrent_classes(two)) == [[1], [2]]
-
-
-@pytest.mark.parametrize("count", [5, 700])
-def test_stationary_vector_of_a_birth_death_chain(count: int) -> None:
-    """Up with 0.3, down with 0.6: the law is geometric. 5 states are eliminated, 700 are iterated."""
-    from scipy import sparse
-
-    matrix = sparse.diags_array(
-        [np.full(count - 1, 0.6), np.r_[0.7, np.full(count - 2, 0.1), 0.4], np.full(count - 1, 0.3)], offsets=[-1, 0, 1]
-    ).tocsr()
-    expected = 0.5 ** np.arange(count)
-    np.testing.assert_allclose(stationary_vector(matrix)[0], expected / expected.sum(), atol=1e-13)
 
 
 @pytest.mark.long

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from scipy import stats
 
-from fedsim.availability import AvailabilityModel, Place, between, build_model, conditions
+from fedsim.availability import AvailabilityModel, Place, between, conditions
 from fedsim.availability.renewal import RenewalAvailability
 from fedsim.availability.spells import Spells
 from fedsim.availability.trace import CONDITIONS, Pattern, TraceError, TraceRows, build_pattern, clean, read_rows
 from fedsim.common.instants import each_to_ms
 from fedsim.common.keyed import Purpose, stream
 from fedsim.scenario.group import Availability
-from fedsim.scenario.habits import Habits
 from fedsim.traces.fit import fit, hourly_shares
 from fedsim.traces.fit_renewal import CensoredLengths, fit_laws
 from tests.availability.cases import model_of
@@ -80,29 +79,6 @@ def test_censored_lengths_count() -> None:
     assert exponential.ks < 0.04
     with pytest.raises(ValueError, match="3 whole lengths are too few"):
         fit_laws(CensoredLengths(lengths[:3], cuts))
-
-
-@pytest.mark.long
-def test_habits_come_back() -> None:
-    """From two weeks of 200 persons: usual times within 20 minutes, chances within a tenth, curves within 6 %."""
-    written = {
-        "kind": "habits",
-        "require": ["charging", "idle"],
-        "charging": {"night": {"plug_in": "21:30", "length": "6h30m", "chance": 0.8}, "top_up": {"per_day": 0.7}},
-        "idle": {"settle": "0s", "uses_per_day": 20},
-    }
-    kind = Habits.model_validate(written)
-    found = fit(recorded(build_model(kind), 200, 14), "habits")
-    back = Habits.model_validate(found.availability)
-    night, top_up = back.charging.night, back.charging.top_up
-    assert back.require == ["charging", "idle"]
-    assert night.plug_in == pytest.approx(kind.charging.night.plug_in, abs=1200)
-    assert night.length == pytest.approx(kind.charging.night.length, abs=1200)
-    assert night.chance == pytest.approx(0.8, abs=0.1)
-    assert top_up.per_day == pytest.approx(0.7, abs=0.25)
-    assert back.idle.uses_per_day == pytest.approx(20, rel=0.15)
-    assert found.hours.largest < 0.06
-    assert set(found.conditions) == {"charging", "idle"}
 
 
 @pytest.mark.long

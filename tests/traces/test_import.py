@@ -167,7 +167,7 @@ EVENTS = """\
 
 
 @pytest.mark.parametrize("form", ["one device", "device column", "messages"])
-def test_events(tmp_path: Path, form: str) -> None:
+def test_events_of_every_form_are_one_trace(tmp_path: Path, form: str) -> None:
     """The same events in three forms, from when all conditions are known; what holds at the last line ends there."""
     lines = EVENTS.splitlines()
     content = {

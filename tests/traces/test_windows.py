@@ -153,7 +153,7 @@ def test_timers_are_intervals(tmp_path: Path) -> None:
         ({"ready_time": [[1, 2]], "trace_end": 1e300}, "trace_end must be a number of seconds or a date"),
     ],
 )
-def test_mistakes(tmp_path: Path, device: object, complaint: str) -> None:
+def test_windows_that_cannot_be_are_refused(tmp_path: Path, device: object, complaint: str) -> None:
     with pytest.raises(TraceError, match=complaint):
         import_trace(json_file(tmp_path, d=device))
 

@@ -1,5 +1,4 @@
 import gzip
-import os
 import struct
 import sys
 from pathlib import Path
@@ -8,14 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedsim import Scenario, ScenarioError
 from fedsim.learning import PROBLEMS, LearningError, build_problem
 from fedsim.learning.data import choice
 from fedsim.learning.data import samples as arrays
 from fedsim.learning.data.samples import archive, mnist, read_idx
 from fedsim.learning.problems.softmax_regression import SoftmaxRegression
-from fedsim.run.preflight import preflight
-from tests.conftest import SMALL, Write
 
 IMAGES = (np.arange(6 * 4 * 3) * 3 % 256).astype(np.uint8).reshape(6, 4, 3)
 LABELS = np.array([0, 1, 2, 0, 1, 2], dtype=np.uint8)
@@ -92,22 +88,6 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
     np.savez(tmp_path / "uneven.npz", x_train=IMAGES, y_train=LABELS[:5], x_test=IMAGES, y_test=LABELS)
     with pytest.raises(LearningError, match="6 inputs and 5 targets to train on"):
         archive(tmp_path / "uneven.npz")
-
-
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [("idx", "no train-images"), ("x.npz", "neither"), ("text.npz", "not a zip file"), ("fifo", "it is a FIFO")],
-)
-def test_data_that_cannot_be_read_are_told_before_anything_is_simulated(
-    tmp_path: Path, write: Write, path: str, words: str
-) -> None:
-    (tmp_path / "idx").mkdir()
-    (tmp_path / "text.npz").write_text("no archive")
-    os.mkfifo(tmp_path / "fifo")
-    data = f"{{kind: {'mnist' if path == 'idx' else 'npz'}, path: {path}}}"
-    learning = f"learning={{problem: {{kind: softmax_regression, data: {data}}}, optimizers: [fedavg], step_size: 0.1}}"
-    with pytest.raises(ScenarioError, match=rf"data\.path: .*{words}"):
-        preflight(Scenario.load(write(SMALL), [learning]))
 
 
 def test_paths_are_relative_to_the_scenario(tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ def assert_ends_at(
     problem = quadratic()
     table = replay(problem, {"it": optimizer}, *tables(cohorts), local_steps=local_steps, step_size=step)
     expected = problem.evaluate(model)
-    np.testing.assert_allclose(table["loss"][-1], expected["loss"], rtol=1e-10)
-    np.testing.assert_allclose(table["grad_norm"][-1], expected["grad_norm"], rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(table["loss"][-1], expected["loss"], rtol=1e-12)
+    np.testing.assert_allclose(table["grad_norm"][-1], expected["grad_norm"], rtol=1e-9, atol=1e-12)
 
 
 def ends(

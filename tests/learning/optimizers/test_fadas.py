@@ -1,9 +1,7 @@
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learning import Cohort
 from fedsim.learning.optimizers.fadas import Fadas
 from fedsim.learning.problems.quadratic import Quadratic
 
@@ -62,20 +60,6 @@ def test_over_a_buffered_log_it_is_what_such_a_server_does(case: Case, rule: Fad
 
     expected = serve(case, problem, 2, 0.05, step)
     np.testing.assert_allclose(replayed(case, rule, problem, 2, 0.05), expected, rtol=1e-7, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("step_size", "threshold", "stalest", "expected"),
-    [(0.5, 3, 3, 0.5), (0.5, 3, 4, 0.25), (0.5, None, 4, 0.5), (0.2, 3, 4, 0.2)],
-)
-def test_the_step_is_shortened_beyond_the_threshold(
-    step_size: float, threshold: int | None, stalest: int, expected: float
-) -> None:
-    """To 1 / tau_max, and only if it is longer. With no memory a step is eta times the signs."""
-    rule = Fadas(step_size, threshold, beta_1=0, beta_2=0)
-    cohort = Cohort(9, np.array([0, 1]), np.array([0, stalest]))
-    _, model = rule.apply(rule.init(2, 2), np.zeros(2), cohort, np.array([[3.0, -1.0], [1.0, -1.0]]))
-    np.testing.assert_allclose(model, [expected, -expected], rtol=1e-6)
 
 
 def test_it_comes_to_rest_where_fedavg_does() -> None:

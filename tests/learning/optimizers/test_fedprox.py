@@ -1,7 +1,5 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, LocalWork, frequencies, replay_together
@@ -9,26 +7,7 @@ from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.optimizers.fedavg import FedProx
 from fedsim.learning.problems.quadratic import Quadratic
 
-from ..cases import drawn_cohorts, quadratic, tables
-from .by_hand import COHORTS, Vector, assert_ends_there
-
-
-@settings(max_examples=40, deadline=None)
-@given(cohorts=COHORTS, local_steps=st.integers(1, 4), step=st.floats(0.01, 0.2), mu=st.floats(0, 3))
-def test_it_is_the_papers_algorithm(cohorts: list[list[int]], local_steps: int, step: float, mu: float) -> None:
-    """Each client alone: K steps on f_i + mu/2 |y - x|^2."""
-    centres = quadratic().centres
-
-    def rule(x: Vector, changes: dict[int, Vector]) -> Vector:
-        ends = []
-        for client in changes:
-            y = x.copy()
-            for _ in range(local_steps):
-                y = y - step * (y - centres[client] + mu * (y - x))
-            ends.append(y)
-        return np.asarray(np.mean(ends, axis=0))
-
-    assert_ends_there(FedProx(mu), cohorts, local_steps, step, rule)
+from ..cases import drawn_cohorts, tables
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.5, 4.0])

@@ -1,6 +1,4 @@
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Cohort, Course, LocalWork, replay_together
@@ -8,32 +6,7 @@ from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.optimizers.focus import Focus
 from fedsim.learning.problems.robust_regression import RobustRegression
 
-from ..cases import drawn_cohorts, quadratic, tables
-from .by_hand import COHORTS, Vector, assert_ends_there
-
-
-@settings(max_examples=40, deadline=None)
-@given(cohorts=COHORTS, local_steps=st.integers(1, 4), step=st.floats(0.005, 0.05))
-def test_it_is_the_papers_algorithm(cohorts: list[list[int]], local_steps: int, step: float) -> None:
-    """Each client alone, as in the authors' code: what it pushes is added up at the server."""
-    centres = quadratic().centres
-    previous = {i: np.zeros(3) for i in range(6)}
-    total = np.zeros(3)
-
-    def rule(x: Vector, changes: dict[int, Vector]) -> Vector:
-        nonlocal total
-        for client in changes:
-            z, y = x, np.zeros(3)
-            for k in range(local_steps):
-                if k > 0:
-                    z = z - step * y
-                gradient = z - centres[client]
-                y = y + gradient - previous[client]
-                previous[client] = gradient
-            total = total + y
-        return x - step * total
-
-    assert_ends_there(Focus(), cohorts, local_steps, step, rule)
+from ..cases import drawn_cohorts, tables
 
 
 def test_the_server_has_the_sum_of_the_last_gradients() -> None:

@@ -51,18 +51,6 @@ def test_evaluation_is_the_mean_over_clients_and_knows_the_optimum() -> None:
     )
 
 
-def test_clusters_are_blocks_of_clients() -> None:
-    """Without any spread within them, the centres are those of three clusters, in order."""
-    centres = Quadratic(9, 0, spread=0.0, clusters=3, cluster_spread=1.0).centres
-    assert len(np.unique(centres[:, 0])) == 3
-    np.testing.assert_array_equal(centres[0], centres[2])
-    assert centres[2, 0] != centres[3, 0]
-
-
-def test_a_client_keeps_its_data_when_the_federation_grows() -> None:
-    np.testing.assert_array_equal(Quadratic(3, 4).centres, Quadratic(300, 4).centres[:3])
-
-
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6), local_steps=st.integers(1, 6), step_size=st.floats(0.001, 0.1))
 def test_rest_is_where_the_weighted_changes_cancel(seed: int, local_steps: int, step_size: float) -> None:

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.learning.problems.problem import repeated_cohort
-from fedsim.learning.problems.robust_regression import RobustRegression
 
 
 @given(st.lists(st.integers(0, 3), max_size=8), st.integers(1, 4), st.booleans())
@@ -21,20 +20,6 @@ def test_what_is_taken_once_is_all_that_there_is(cohort: list[int], count: int, 
         assert np.array_equal(np.tile(batches, (times, 1)), drawn)
     if len(set(cohort)) == len(cohort) > 0:
         assert times == count
-
-
-def test_other_samples_are_other_data() -> None:
-    clients, samples = np.array([1, 2, 1, 2]), np.array([[0], [1], [0], [2]])
-    assert repeated_cohort(clients, samples)[2] == 1
-
-
-def test_gradients_are_those_of_each_on_its_own() -> None:
-    """To the last bit, for two optimizers with three clients each."""
-    problem = RobustRegression(clients=5, seed=1, dimension=3, samples=7)
-    clients, models = np.array([4, 0, 2, 4, 0, 2]), np.random.default_rng(0).normal(size=(6, 3))
-    together = problem.gradients(clients, models)
-    for client, model, gradient in zip(clients, models, together, strict=True):
-        assert np.array_equal(problem.gradients(np.array([client]), model[None])[0], gradient)
 
 
 def test_samples_of_several_steps_are_those_of_each() -> None:

@@ -151,13 +151,6 @@ def test_gradients_are_the_slopes_of_the_loss(folder: Path) -> None:
     assert problem.evaluate(model)["grad_norm"] == pytest.approx(np.linalg.norm(mean))
 
 
-def test_accuracy_counts_the_largest_output(folder: Path) -> None:
-    problem = build(folder)
-    torch.nn.utils.vector_to_parameters(torch.from_numpy(problem.initial()), problem._module.parameters())
-    guesses = problem._module(problem._test_inputs).argmax(dim=1).numpy()
-    assert problem.evaluate(problem.initial())["accuracy"] == np.mean(guesses == np.arange(6) % 3)
-
-
 def test_a_module_and_a_loss_of_ones_own(folder: Path) -> None:
     """Numbers as targets, a module by name with arguments, a loss by name."""
     options: dict[str, Any] = {
@@ -199,15 +192,6 @@ def test_it_trains(folder: Path, batch_size: int | None) -> None:
         losses.append(learning["loss"].to_numpy())
     assert losses[0].min() < losses[0][0]
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
-
-
-def test_minibatches_are_rows_of_the_client(folder: Path) -> None:
-    """Every sample once is the full gradient."""
-    problem = build(folder)
-    models = np.tile(problem.initial(), (2, 1))
-    every = np.tile(np.arange(5)[::-1], (2, 1))
-    clients = np.array([1, 3])
-    np.testing.assert_allclose(problem.select(clients, every)(models), problem.gradients(clients, models), rtol=1e-10)
 
 
 @pytest.mark.parametrize(

@@ -19,43 +19,6 @@ from fedsim.simulation.processes.world import condition, departures
 CHARGER, NETWORK = int(Reason.NO_CHARGER), int(Reason.NO_NETWORK)
 
 
-class Noting(Roster):
-    """A roster of one client that notes each change."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__(clock, np.zeros(1, dtype=np.int64))
-        self.clock, self.seen = clock, list[tuple[int, str, int]]()
-
-    def hold(self, client: int, reason: int) -> None:
-        super().hold(client, reason)
-        self.seen.append((self.clock.now, "hold", reason))
-
-    def lift(self, client: int, reason: int) -> None:
-        super().lift(client, reason)
-        self.seen.append((self.clock.now, "lift", reason))
-
-
-def follow(pieces: list[tuple[int, int]], since: int = 0) -> tuple[list[tuple[int, str, int]], list[int]]:
-    """Return what one condition holds and lifts, and when a session would drop out."""
-    clock, dropped = Clock(since), list[int]()
-    roster = Noting(clock)
-    Roster.hold(roster, 0, CHARGER)
-    clock.process(condition(clock, roster, 0, iter(pieces), CHARGER, lambda _: dropped.append(clock.now)))
-    clock.run()
-    return roster.seen, dropped
-
-
-def test_a_condition_is_lifted_where_it_holds() -> None:
-    seen, dropped = follow([(3, 5), (9, 10)])
-    assert seen == [(3, "lift", CHARGER), (5, "hold", CHARGER), (9, "lift", CHARGER), (10, "hold", CHARGER)]
-    assert dropped == [5, 10]
-
-
-def test_pieces_that_touch_are_one_interval_and_empty_ones_are_none() -> None:
-    seen, _ = follow([(0, 5), (5, 5), (5, 8), (9, 9), (12, 13), (13, 20)])
-    assert [(instant, what) for instant, what, _ in seen] == [(0, "lift"), (8, "hold"), (12, "lift"), (20, "hold")]
-
-
 def test_a_condition_that_holds_for_ever_leaves_no_event_behind() -> None:
     clock = Clock()
     roster = Roster(clock, np.zeros(1, dtype=np.int64))
@@ -67,16 +30,18 @@ def test_a_condition_that_holds_for_ever_leaves_no_event_behind() -> None:
 
 @given(lengths=st.lists(st.integers(0, 3), min_size=1, max_size=12), since=st.integers(0, 12))
 def test_at_every_instant_the_reason_stands_where_no_piece_holds(lengths: list[int], since: int) -> None:
-    """Also from the middle on, as after a resumption."""
+    """Also from the middle on, as after a resumption; pieces may touch or be empty, and sessions drop out at ends."""
     edges = np.cumsum([0, *lengths]).tolist()
-    pieces = list(pairwise(edges))[::2]
+    pieces, dropped = list(pairwise(edges))[::2], list[int]()
     clock = Clock(since)
     roster = Roster(clock, np.zeros(1, dtype=np.int64))
     roster.hold(0, CHARGER)
-    clock.process(condition(clock, roster, 0, iter(pieces), CHARGER, lambda _: None))
+    clock.process(condition(clock, roster, 0, iter(pieces), CHARGER, lambda _: dropped.append(clock.now)))
+    held = {instant for start, end in pieces for instant in range(start, end)}
     for instant in range(since, edges[-1] + 2):
         clock.run(until=instant + 0.5)  # all of this instant has happened
-        assert bool(roster.eligible_count) == any(start <= instant < end for start, end in pieces)
+        assert bool(roster.eligible_count) == (instant in held)
+    assert dropped == [end for end in range(since + 1, edges[-1] + 1) if end - 1 in held and end not in held]
 
 
 def test_a_client_is_eligible_while_all_conditions_hold() -> None:
