@@ -3,11 +3,15 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedsim import Scenario, __version__
+from fedsim.common.json_files import as_json
+from fedsim.scenario.sweep import WITHOUT_EFFECT
 from fedsim.trials.trials import Trials
 
 REPORTS = Path(__file__).parent.parent
@@ -29,6 +33,12 @@ def write_store(name: str, contents: Any, *, sort_keys: bool = False) -> None:
     """Write the contents of a store."""
     text = json.dumps(contents, indent=1, sort_keys=sort_keys, default=float)
     (REPORTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def made_by(scenario: Scenario) -> dict[str, str]:
+    """Return what a stored result says of itself: the version of fedsim, and a hash of what was simulated."""
+    written = {key: each for key, each in scenario.as_written.items() if key not in WITHOUT_EFFECT}
+    return {"version": __version__, "scenario": sha256(as_json(written).encode()).hexdigest()[:16]}
 
 
 def load() -> dict[str, Any]:

@@ -5,17 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import partial
-from hashlib import sha256
 from math import isfinite
 
 import polars as pl
 
-from fedsim import Scenario, __version__, simulate
-from fedsim.common.json_files import as_json
+from fedsim import Scenario, simulate
 from fedsim.run.scaled import scale_down
-from fedsim.scenario.sweep import WITHOUT_EFFECT
 from reports.make import pages, rates, runs, training, which_r, which_separation
-from reports.make.kept import SCENARIOS, Record, read_store, write_store
+from reports.make.kept import SCENARIOS, Record, made_by, read_store, write_store
 
 # What-ifs: a seed draws everything anew, devices, participation and, where something is trained, the data.
 
@@ -60,9 +57,8 @@ class WhatIf:
         return Scenario.load(file if file.suffix else f"{file}.fedsim.yaml", overrides)
 
     def made(self) -> dict[str, str]:
-        """Return what a stored result says of itself: the version of fedsim, and a hash of what was simulated."""
-        written = {key: each for key, each in self.loaded(0).as_written.items() if key not in WITHOUT_EFFECT}
-        return {"version": __version__, "scenario": sha256(as_json(written).encode()).hexdigest()[:16]}
+        """Return what made the result."""
+        return made_by(self.loaded(0))
 
     def measure(self) -> Record:
         """Return what was measured, a list over seeds for each metric; None where a seed has no such number."""
@@ -74,7 +70,7 @@ class WhatIf:
         finite = [{name: value for name, value in run.items() if isfinite(value)} for run in runs]
         names = sorted({name for run in runs for name in run if any(fnmatch(name, wanted) for wanted in self.metrics)})
         metrics = {name: [run.get(name) for run in finite] for name in names}
-        return {"made": self.made(), "seeds": len(self.seeds), "metrics": metrics}
+        return {"seeds": len(self.seeds), "metrics": metrics}
 
 
 def single_distances(learning: pl.DataFrame | None) -> dict[str, float]:
@@ -147,21 +143,25 @@ WHAT_IFS = {
 }
 
 
-def _keep(store: str, name: str, measure: Callable[[], Record]) -> None:
+KEPT: Mapping[str, Mapping[str, WhatIf | training.Draws | training.Network]] = {
+    "draws": training.DRAWS,
+    "networks": training.NETWORKS,
+    "figure-3": training.FIGURE_3,
+    "what-ifs": WHAT_IFS,
+}
+"""The studies of each store, whose results say what made them."""
+
+
+def _keep(store: str, name: str) -> None:
     sys.stderr.write(f"{name}\n")
-    write_store(store, read_store(store) | {name: measure()}, sort_keys=True)
+    study = KEPT[store][name]
+    record = {"made": study.made(), **study.measure()}
+    write_store(store, read_store(store) | {name: record}, sort_keys=True)
 
 
 STUDIES: Mapping[str, Callable[[], None]] = {
     "rates": rates.measure_rates,
-    **{
-        name: partial(_keep, store, name, study.measure)
-        for store, studies in (
-            *(("draws", training.DRAWS), ("networks", training.NETWORKS), ("figure-3", training.FIGURE_3)),
-            ("what-ifs", WHAT_IFS),
-        )
-        for name, study in studies.items()
-    },
+    **{name: partial(_keep, store, name) for store, studies in KEPT.items() for name in studies},
     "which-separation-tuning": which_separation.measure,
     "which-r": which_r.run,
     **{

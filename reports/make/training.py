@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedsim import Result, Scenario, simulate
-from reports.make.kept import SCENARIOS, UNIFORM, Record
+from reports.make.kept import SCENARIOS, UNIFORM, Record, made_by
 from reports.make.words import NAMES
 
 COUNT = 10  # participations, or draws of the data
@@ -56,10 +56,17 @@ class Draws:
     changes: Mapping[str, Any] = field(default_factory=dict)
     over_draws: bool = False  # of the data, each with a participation of its own; else over participations
 
+    def loaded(self) -> Scenario:
+        """Return the scenario with the changes of the study."""
+        return paper(self.scenario, {"learning.evaluate_every": 10, "stop.rounds": self.rounds, **self.changes})
+
+    def made(self) -> dict[str, str]:
+        """Return what made the result."""
+        return made_by(self.loaded().with_values({"learning.optimizers": list(NAMES)}))
+
     def measure(self, count: int = COUNT) -> Record:
         """Return the records of the study, with what they are of."""
-        asked = {"learning.evaluate_every": 10, "stop.rounds": self.rounds, **self.changes}
-        scenario, records = paper(self.scenario, asked), list[Record]()
+        scenario, records = self.loaded(), list[Record]()
         if self.over_draws:
             for draw in range(1, count + 1):
                 of_draw = self._records(scenario.with_values({"learning.problem.data_seed": draw}), [draw])
@@ -110,6 +117,10 @@ class Network:
     changes: Mapping[str, Any]
     marks: tuple[int, ...] = ()  # rounds; the mean loss over the second half of those until each is kept
     count: int = COUNT  # participations
+
+    def made(self) -> dict[str, str]:
+        """Return what made the result."""
+        return made_by(paper(self.scenario, self.changes))
 
     def measure(self) -> Record:
         """Return the losses of each participation and optimizer."""
