@@ -257,7 +257,9 @@ def run_command(
     override: options.Overrides = None,
     seed: options.Seed = None,
     engine: Annotated[str | None, Option(help="Override the engine: auto, process or vectorized.")] = None,
-    resume: Annotated[bool, Option("--resume", help="Go on with an interrupted run of this scenario.")] = False,
+    resume: Annotated[
+        bool, Option("--resume", help="Go on in DIR from what an interrupted or killed run of this scenario has kept.")
+    ] = False,
     allow_plugins: options.AllowPlugins = False,
     allow_outside: options.AllowOutside = False,
     as_json: options.AsJson = False,

@@ -169,7 +169,7 @@ def _whole(run: _Measured) -> dict[str, Any]:
         nobody = "ALONE" if clients < 2 else "UNMEASURED"
         return verdict | {"seen": "NO_ROUNDS" if run.no_rounds else "NOBODY" if not run.taken else nobody}
     fair = of_reports(run.metrics, "l1_fair")
-    if run.steady and not run.bound:
+    if fair is None and run.steady and not run.bound:
         fair = by_chance(run.taken // run.together, clients // run.together)
     verdict |= {"measured": distance / 2, "fair": None if fair is None else fair / 2}
     once, regular = bool(counts.max() == 1), int(counts.max()) - int(counts.min()) <= 1
