@@ -25,6 +25,7 @@ from fedsim.run.run import Run
 from fedsim.scenario.privacy import scope_of
 from fedsim.scenario.sweep import WITHOUT_EFFECT
 from fedsim.trials.compare import Comparison
+from fedsim.trials.decision import aim_of, bias_metric
 from fedsim.trials.store import SWEEP_FILE, read_sweep
 from fedsim.trials.trials import SIDE, Trials, short_name, value_text
 
@@ -60,6 +61,7 @@ def comparison_answer(comparison: Comparison, sides: Sequence[Side] = ()) -> Ans
     """Return what is said of a comparison; with its two sides, what they are and how they look too."""
     answer, names = trials_answer(_named(comparison), tuple(_checks(comparison))), [side.name for side in sides]
     pairs = [*zip("AB", sides, strict=False)]
+    asked = aim_of(comparison.trials).metric == bias_metric(comparison.trials)
     runs = {letter: side.run for letter, side in pairs if side.run is not None}
     charts = [lorenz_chart(runs, "frequencies"), loss_chart(runs)] if len(runs) == 2 else []
     return replace(
@@ -67,6 +69,7 @@ def comparison_answer(comparison: Comparison, sides: Sequence[Side] = ()) -> Ans
         kind="comparison",
         name=f"{names[0]}: A against B" if len({*names}) == 1 else " against ".join(names),
         question=what_differs(comparison),
+        picture="distance" if asked else "settings",  # of what the headline says
         description="; ".join(f"{letter}: {side.name} ({Path(side.place).name})" for letter, side in pairs),
         sections=(
             Section("results", "Results", charts),

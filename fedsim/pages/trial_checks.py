@@ -227,9 +227,10 @@ def diverged(trials: Trials) -> Iterator[Check]:
     if all((values[np.isfinite(values)] == 1).all() for values in every.values()):
         state, text = Grade.BAD, "All training diverged, so no loss can be compared."
     swept = any("step_size" in name for name in trials.swept)
-    remedy = "" if swept and state is Grade.CAUTION else LOWER_STEP  # smaller steps were tried
+    remedy, command = _lower_step(trials)
+    remedy = "" if swept and state is Grade.CAUTION else remedy  # smaller steps were tried
     facts = tuple(f"learning.{name}.diverged" for name in runs)
-    yield Check("diverged", state, text, "", facts, remedy, _lower_step(trials), STEP)
+    yield Check("diverged", state, text, "", facts, remedy, command, STEP)
 
 
 def _where_each(
@@ -248,14 +249,15 @@ def _where_each(
             yield trials.names[row], "", mask[row], int(there[row].sum())
 
 
-def _lower_step(trials: Trials) -> str:
-    """Return the command for a tenth of the step; "" where that is swept, or there are several."""
+def _lower_step(trials: Trials) -> tuple[str, str]:
+    """Say to lower the step, and from where; with the command for a tenth of it, where it is one and is not swept."""
     learning = trials.scenario.learning
     step = None if learning is None else learning.step_size
     several = learning is not None and any(each.local_step_size is not None for each in learning.optimizers)
     if not isinstance(step, ConstantSchedule) or several or any("step_size" in name for name in trials.swept):
-        return ""
-    return command_of(trials.meta, "", {"learning.step_size": f"{step.initial / 10:g}"})
+        return LOWER_STEP, ""
+    text = f"Lower the step from {number(step.initial)} (`learning.step_size`): too large a step lowers no loss."
+    return text, command_of(trials.meta, "", {"learning.step_size": f"{step.initial / 10:g}"})
 
 
 def gained(trials: Trials) -> Iterator[Check]:
@@ -273,14 +275,15 @@ def gained(trials: Trials) -> Iterator[Check]:
         text = "No training got below the loss of its initial model: over the last half it is "
         what = "no length that was tried is enough" if is_of_lengths(trials) else "none can be chosen"
         text += f"{' to '.join(ends)} times that{f', so {what}' * (len(trials.settings) > 1)}."
-        yield Check("trained", Grade.BAD, text, "", (), LOWER_STEP, _lower_step(trials), STEP + LENGTH)
+        yield Check("trained", Grade.BAD, text, "", (), *_lower_step(trials), STEP + LENGTH)
         return
     where = np.stack([*lost.values()]).any(axis=0)
     who = [trials.names[row] for row in np.flatnonzero(where).tolist()]
     if any(len(of) != 1 for of in by_setting):
         who = [f"“{name}”{_at(trials, rows)}" for name, rows in lost.items() if rows.any()]
     text = f"{capitalized(listing_of(who, NAMED))} did not get below the loss of the initial model."
-    yield Check("trained", Grade.CAUTION, text, "", (), "" if swept else LOWER_STEP, _lower_step(trials), STEP + LENGTH)
+    remedy, command = _lower_step(trials)
+    yield Check("trained", Grade.CAUTION, text, "", (), "" if swept else remedy, command, STEP + LENGTH)
 
 
 def _at(trials: Trials, rows: Bools) -> str:

@@ -17,6 +17,7 @@ from fedsim.common.formatting import (
     count,
     count_range,
     duration,
+    fixed,
     listing_of,
     number,
     percent,
@@ -124,10 +125,10 @@ def ranking_of(trials: Trials) -> Ranking:
     if (optimizers := by_optimizer(trials)) is None:
         return Ranking(judge_settings(trials).contrast, trials.names, wording_of(aim_of(trials).metric))
     words, short = f"mean rank over {count(len(optimizers.meta['ranked']), 'case')}", partial(number, digits=2)
-    write = short
+    write = apart = partial(fixed, decimals=2)
     if ranked_by(optimizers) != RANK:
-        words, write = FIGURE_WORDS[optimizers.meta["figure"]], partial(number, digits=4)
-    return Ranking(ranked(optimizers), optimizers.names, MetricWording(RANK, words, words, write=write, apart=short))
+        words, write, apart = FIGURE_WORDS[optimizers.meta["figure"]], partial(number, digits=4), short
+    return Ranking(ranked(optimizers), optimizers.names, MetricWording(RANK, words, words, write=write, apart=apart))
 
 
 def means(trials: Trials, metric: str) -> Floats:
@@ -139,6 +140,15 @@ def order_of(contrast: Contrasts) -> list[int]:
     """Return the settings from the best to the worst: those that are compared, then the others by their means."""
     others = np.argsort(contrast.mean if contrast.less_is_better else -contrast.mean, kind="stable")
     return list(dict.fromkeys([*contrast.order.tolist(), *others.tolist()]))
+
+
+def _along(trials: Trials) -> list[int] | None:
+    """Return the settings in the order of the one axis, where none of them is significantly better; else None."""
+    states, axes = judge_settings(trials).contrast.states, trials.axes
+    ranked = not untrained(trials) and bool({Standing.DIFFERS, Standing.UNTESTED} & {*states})
+    if ranked or trials.scenario.decide is not None or len(axes) != 1 or not axes[0].ordered:
+        return None
+    return [int(row) for row in np.argsort(axes[0].x, kind="stable")]
 
 
 @lru_cache(maxsize=4)
@@ -203,6 +213,7 @@ def standings(trials: Trials) -> tuple[str, ...]:
             state = contrast.standing(row)
             word = "dropped" if judged.dropped[row] else "" if state is None else _WORDS.get(state, state.value)
             word = "as good" if state is Standing.FEW and row in judged.tied else word
+            word = "" if SIDE in trials.parameters and not contrast.differs.any() else word  # none is the best
             return word if row != judged.choice or row == contrast.best else f"chosen, {word}"
         even, fast = ("more even", "faster") if len(contrast.mean) == 2 else ("most even", "fastest")
         return {ends[-1]: even, ends[0]: fast}.get(row, "in between" if row in ends else "beaten")
@@ -278,7 +289,8 @@ def settings_table(trials: Trials) -> Table:
     so_far = f"by day {short['days']}" if short else ""
     choice = by_optimizer(trials) is None  # else settings are cases, none of which is better
     several, stands = choice and contrast.best is not None and len(trials.settings) > 1, standings(trials)
-    tested = several and not untrained(trials)
+    tested, tie = several and not untrained(trials), SIDE in trials.parameters and not contrast.differs.any()
+    far = "From the other" if tie else "From the best"
     words = int(trials.stage == FACTS)
     if trials.stage == FACTS:
         stands_now = np.where(judged.kept, "left", np.where(open_settings(trials), "uncertain", "goes")).tolist()
@@ -289,7 +301,7 @@ def settings_table(trials: Trials) -> Table:
         apart = [by.difference(mean, half) if np.isfinite(mean) else NO_VALUE for mean, half in ends]
         apart[contrast.best or 0] = NO_VALUE
         columns = [("Standing", stands)] if len({*stands} - {""}) > 1 else []
-        columns, words = [*columns, *([("From the best", apart)] if tested else [])], len(columns)
+        columns, words = [*columns, *([(far, apart)] if tested else [])], len(columns)
     for metric in shown_metrics(trials):
         head, column = column_of(trials, metric, _of_group(metric) if trials.stage == FACTS else "")
         head = f"{head}, {so_far}" if so_far and not in_whole(metric)[2] else head
@@ -311,9 +323,10 @@ def settings_table(trials: Trials) -> Table:
     if any(each.endswith("time_to_target") for each in shown_metrics(trials)):
         note += "Time to target is that of the first loss at it, from which a loss may rise again. "
     if tested and trials.stage != FACTS and not contrast.untested:
-        note += f"From the best: {'' if contrast.scale else 'with the interval of the '}{contrast.test}."
-    first, of = ", the best first" * tested, f": {_INTERVAL}" * (len(trials.seeds) > 1)
-    caption, order = f"{'Settings' if choice else 'Cases'}{first}{of}", order_of(contrast) if several else None
+        note += f"{far}: {'' if contrast.scale else 'with the interval of the '}{contrast.test}."
+    along, of = _along(trials), f": {_INTERVAL}" * (len(trials.seeds) > 1)
+    caption = f"{'Settings' if choice else 'Cases'}{', the best first' * (tested and along is None and not tie)}{of}"
+    order = (along or order_of(contrast)) if several and not tie else None
     return setting_table(trials, caption, columns, words=words, note=note, order=order)
 
 

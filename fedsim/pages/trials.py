@@ -22,7 +22,7 @@ from fedsim.common.formatting import (
 from fedsim.measure.metrics import split
 from fedsim.measure.shares import ROUNDING
 from fedsim.pages import trial_tables as tables
-from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, Answer, Check, Grade, Section, Sentence, Tile
+from fedsim.pages.answer import BIAS, COST, MODEL, QUESTIONS, TRUST, WHAT, Answer, Check, Grade, Section, Sentence, Tile
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.plot import Rows, row_plot
 from fedsim.pages.charts.sweeps import TRADE_OFF, curves_chart, line_chart, pace_chart, parts_chart, trade_off_chart
@@ -54,12 +54,13 @@ from fedsim.trials.decision import (
     without_noise,
     worth,
 )
-from fedsim.trials.optimizers import MEMORY, by_optimizer, footprint, in_case, metrics_of, ranked, twins, winners
+from fedsim.trials.optimizers import MEMORY, by_optimizer, footprint, in_case, metrics_of, ranked, twins
 from fedsim.trials.trials import COARSE, COMPARED, FACTS, FULL, SIDE, Trials
 
 _ROWS = 24  # settings in a picture at most
 _NOTHING = 0.001  # of a loss: an excess of one run that is no finding
 _HOURS, _SESSIONS = "sessions.device_hours", "sessions.count"
+_LOSSES = ("loss", "above_optimum")
 _PICTURE, _OF_GROUP = "settings", "group.GROUP.reported_ratio"
 _ROOM = {MEMORY[1]: "where devices keep nothing", MEMORY[2]: "where at most a few numbers are kept per client"}
 _FLAGS = {
@@ -79,7 +80,8 @@ def trials_answer(trials: Trials, checks: Sequence[Check] = ()) -> Answer:
     """
     optimizers, checks, judged = by_optimizer(trials), (*checks, *checks_of_trials(trials)), judge_settings(trials)
     choice = None if tables.untrained(trials) else judged.choice
-    sentences = _sentences(trials, optimizers, choice) if trials.metrics else ()
+    sentences = [*_sentences(trials, optimizers, choice)] if trials.metrics else []
+    sentences += _trust(trials, checks)
     return Answer(
         kind="decision" if command_of(trials.meta, "decide") else "sweep",
         name=trials.name,
@@ -90,7 +92,7 @@ def trials_answer(trials: Trials, checks: Sequence[Check] = ()) -> Answer:
         status=str(trials.meta.get("status") or ""),
         verdict=sweep_verdict(trials),
         checks=in_own_folders(agreeing(checks)),
-        sentences=sorted(sentences, key=lambda each: (BIAS, MODEL, COST, TRUST).index(each.about)),
+        sentences=sorted(sentences, key=lambda each: QUESTIONS.index(each.about)),
         tiles=tuple(_tiles(trials, optimizers, choice)),
         sections=tuple(_sections(trials, optimizers, tables.marked(trials))),
         figures=_FIGURES,
@@ -351,11 +353,31 @@ def _sentences(trials: Trials, optimizers: Trials | None, choice: int | None) ->
         value = wording_of(judged.aim.metric).write(float(judged.contrast.mean[out]))
         text = f"{capitalized(names[out])} ({value}) {why_unfit(trials, out, time=True)}."
         yield Sentence(text, TRUST, (judged.aim.metric,))
+    if (curves := curves_chart(trials)) is not None and curves.finding:
+        yield Sentence(curves.finding, COST)
+    if tables.untrained(trials):
+        yield Sentence("Losses stay about where the initial models have them, or rise, at every setting.", WHAT)
     yield from _of_separation(trials)
     if stage := stage_in_words(trials):
         yield Sentence(stage, TRUST)
     if command_of(trials.meta, "decide") and trials.stage != FACTS:
         yield Sentence(_tuned(trials), TRUST)
+
+
+def _trust(trials: Trials, checks: Sequence[Check]) -> Iterator[Sentence]:
+    """Say how many seeds there are, and what tests of differences allow for; of one seed each a check says it."""
+    contrast, runs = ranking_of(trials).contrasts, trials.runs.group_by("setting").len()["len"].to_list()
+    alone = max(runs, default=0) < 2
+    for each in checks if alone else ():
+        if each.name == "seeds" and each.state is Grade.OK:
+            yield Sentence(each.text, TRUST, each.facts)
+    if alone or trials.stage == FACTS:
+        return
+    together = f"allow for all {count(contrast.tests, 'difference')} together" if contrast.tests > 1 else "are of one"
+    tests = f"tests {together}{'' if contrast.tests > 1 else ' difference'}, at 95\N{NARROW NO-BREAK SPACE}%"
+    tests = "nothing is compared" if len(contrast.order) < 2 or tables.untrained(trials) else tests
+    exact = tests if contrast.tests or tests.startswith("nothing") else "differences are the same with each of them"
+    yield Sentence(f"{count_range(min(runs), max(runs))} seeds each: {exact}.", TRUST)
 
 
 def _of_separation(trials: Trials) -> Iterator[Sentence]:
@@ -378,7 +400,10 @@ def _of_sides(trials: Trials) -> Iterator[Sentence]:
             if about == MODEL:
                 states = contrasts(trials, metric, less_is_better=True).states
                 text += " One run each is no test." * (Standing.UNTESTED in states)
-                text += " It has not converged." * bool(moving.get(split(metric)[1]["optimizer"], np.zeros(1)).any())
+                open_ = bool(moving.get(split(metric)[1]["optimizer"], np.zeros(1)).any())
+                below = metric.endswith("excess_loss") and bool((means(trials, metric) < 0).any())
+                until = ": below 0 it says nothing of bias until it has" * below
+                text += f" It has not converged{until}." * open_
             yield Sentence(text, about, (metric,))
 
 
@@ -535,17 +560,17 @@ def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterat
             every, wording = means(trials, metric).tolist(), wording_of(metric)
             if np.isfinite(every[row]) and named.setdefault(wording.words, metric) == metric:
                 value, write = wording.write(every[row]), wording.write
-                other = [f"; {write(every[at])} at {trials.names[at]}" for at in beside if write(every[at]) != value]
-                detail = limits.get(metric, f"at {trials.names[row]}{''.join(other)}")
-                fair = reports_and_chance(trials)[1][row] if metric == bias_metric(trials) else 0.0
-                detail += f"; equal chances: {tv(fair)}" if fair > 0 and not metric.endswith(without_noise("")) else ""
+                noisy = metric == bias_metric(trials) and not metric.endswith(without_noise(""))
+                fair = reports_and_chance(trials)[1] if noisy else np.zeros(len(every))
+                chance = [f" (equal chances: {tv(each)})" if each > 0 else "" for each in fair.tolist()]
+                there = [f"at {name}{by}" for name, by in zip(trials.names, chance, strict=True)]
+                other = [f"; {write(every[at])} {there[at]}" for at in beside if write(every[at]) != value]
+                detail = f"{limits[metric]}{chance[row]}" if metric in limits else f"{there[row]}{''.join(other)}"
                 yield Tile(value, wording.words, detail)
     if optimizers is not None:
         (contrast, names, wording), cases = ranking_of(trials), len(optimizers.meta["cases"])
-        table = winners(optimizers) if cases > 1 else []
         for memory, best in leaders(optimizers) if cases > 1 else ():
-            won = sum(best in case[MEMORY.index(memory)] for case in table)
-            yield Tile(f"{won} of {cases}", f"cases in which {names[best]} is the best or ties", memory.lower())
+            yield Tile(wording.write(float(contrast.mean[best])), wording.words, f"{names[best]}, {memory.lower()}")
         for best in contrast.order[:3].tolist() if cases < 2 else ():
             yield Tile(wording.write(float(contrast.mean[best])), wording.words, names[best])
 
@@ -558,7 +583,8 @@ def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Ite
         ranking, figure = ranking_of(trials), FIGURE_WORDS[optimizers.meta["figure"]]
         note = f"By the {figure}; compared by a {ranking.contrasts.test}. What is not compared is not drawn."
         yield Section("winners", "Optimizers by case", (), [tables.winners_table(optimizers)])
-        chart = _standing_chart(ranking, "ranks", ranking.contrasts.best, note)
+        open_ = {Standing.FEW, Standing.UNTESTED} & {*ranking.contrasts.states}
+        chart = _standing_chart(ranking, "ranks", None if open_ else ranking.contrasts.best, note)
         table = tables.optimizer_table(optimizers, tables.gained_nothing(trials))
         yield Section("optimizers", "Optimizers", (chart,), [table, tables.methods_table(optimizers)])
         if len(optimizers.meta["cases"]) > 1:
@@ -566,8 +592,11 @@ def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Ite
     else:
         yield Section("points", "Settings", tuple(_first_charts(trials, row)), [settings])
         drawn = [parts_chart(trials, *each, row) for each in parts.items()]
-    paced = [pace_chart(trials, each, "loss-and-pace", "Loss beside pace") for each in losses_of(trials)[:1]]
-    charts = [curves_chart(trials), *(each and replace(each, aside=True) for each in paced)]
+    loss = next((each for each in (aim_of(trials).metric, *losses_of(trials)) if each.endswith(_LOSSES)), None)
+    several = any(name.startswith("learning.problem") for name in trials.swept)  # problems, each with its own losses
+    paced = [] if loss is None or several else [pace_chart(trials, loss, "loss-and-pace", "Loss beside pace")]
+    curves = curves_chart(trials)
+    charts = [curves and replace(curves, finding=""), *(each and replace(each, aside=True) for each in paced)]
     yield Section("learning", "Learning", charts)
     shown = [tables.parts_table(trials, *each) for each in parts.items()]
     yield Section("parts", "What the loss is made of", drawn, shown)

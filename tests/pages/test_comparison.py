@@ -66,7 +66,7 @@ def test_the_page_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path) -> No
     both = "26.7 % at cohort = 5 (A) and 25.6 % at cohort = 6 (B)"
     assert plain(head).startswith(f"No significant difference in distance of participation from uniform (TV): {both}, ")
     assert any(HOSTILE in text for text in shown.inside("p"))
-    assert [figure["id"] for figure in shown.find("figure")] == ["frequencies", "losses", "distance"]
+    assert [figure["id"] for figure in shown.find("figure")] == ["distance", "frequencies", "losses"]
     alone = report_comparison(*pair, tmp_path / "alone.html")
     assert alone.read_bytes() == page.read_bytes()
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]

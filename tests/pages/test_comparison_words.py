@@ -124,6 +124,27 @@ def test_losses_of_both_sides_are_said_with_what_they_do_not_show() -> None:
         assert ("It has not converged." in line) == (converged == 0)
 
 
+@pytest.mark.parametrize(("excess", "converged"), [(-0.07, 0.0), (0.07, 0.0), (-0.07, 1.0)])
+def test_an_excess_below_zero_says_nothing_of_bias_before_a_loss_has_converged(excess: float, converged: float) -> None:
+    figures = {L1: (0.6, 0.5), "learning.fedavg.loss": (0.3, 0.4), "learning.fedavg.excess_loss": (excess, excess)}
+    text = said(comparison_answer(comparison(figures | {"learning.fedavg.converged": (converged, converged)})))
+    line = next(each for each in text if each.startswith("Excess loss of “fedavg” over"))
+    below = "It has not converged: below 0 it says nothing of bias until it has." in line
+    assert below == (excess < 0 and converged == 0)
+
+
+def test_sides_that_tie_are_drawn_with_their_own_errors_and_none_is_the_best() -> None:
+    for second, tie in ((0.75, True), (0.4, False)):
+        answer = comparison_answer(comparison({L1: (0.8, second), f"{L1}_se": (0.03, 0.04)}))
+        picture = answer.first_picture
+        assert picture is not None
+        assert picture.name == "distance"
+        assert picture.table is not None
+        assert "Interval" in picture.table.header
+        (table,) = [each for part in answer.sections for each in part.tables if each and "From uniform" in str(each)]
+        assert ("Standing" not in table.header) == tie == ("From the other" in table.header)
+
+
 @pytest.mark.parametrize("gone", [(1.0, 1.0), (0.0, 1.0), (0.0, 0.0)])
 def test_the_line_on_the_model_is_never_that_of_unbiased_training(gone: tuple[float, float]) -> None:
     """Where both models had diverged, it said that the loss of “fedavg_uniform” is the same in both."""

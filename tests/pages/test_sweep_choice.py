@@ -305,7 +305,8 @@ def test_what_a_cooldown_promises_to_privacy_and_how_even_equal_chances_are_is_s
         )
         assert (f"{clock}: epsilon counts 400, and no client had over 7." in words(answer)) == (separation == 1)
         assert plain(answer.setup).endswith("epsilon 8, delta 1e-5") == (epsilon == 8)
-        assert plain(answer.tiles[0].detail) == "at cooldown = 1d; 40.0 % at cooldown = 6h; equal chances: 2.8 %"
+        own = "at cooldown = 1d (equal chances: 2.8 %); 40.0 % at cooldown = 6h (equal chances: 27.0 %)"
+        assert plain(answer.tiles[0].detail) == own
         promises = next(each for each in answer.sections if each.name == "privacy").tables[0]
         assert promises is not None
         assert promises.aside  # both settings promise the same
@@ -538,6 +539,9 @@ def test_how_what_is_asked_for_goes_along_the_sweep(tmp_path: Path, ends: tuple[
 def test_how_many_rounds_are_enough_is_answered(tmp_path: Path, ends: tuple[float, ...], title: str) -> None:
     trials = course(tmp_path / "s", "stop.rounds", (250, 500, 1000, 2000), ends)
     assert said(trials)[0].startswith(title)
+    table, flat = settings_table(trials), len({*ends}) == 1
+    assert table.caption.startswith("Settings, the best first") == (not flat)
+    assert ([row[0] for row in table.rows] == ["250", "500", "1,000", "2,000"]) == flat
     assert plain(trials_answer(trials).tiles[0].detail).startswith(
         f"at rounds = {title.split(maxsplit=1)[0].replace('Loss', '2,000')}"
     )
@@ -565,6 +569,10 @@ def test_training_that_lowers_no_loss_is_the_headline(tmp_path: Path) -> None:
         assert (answer.headline == bad) == failed == (stands == {"training failed"})
         assert (not {"seeds", "edge", "chance"} & {each.name for each in answer.checks}) == failed
         assert ring is None or not failed
+        assert any(each.text.endswith("or rise, at every setting.") for each in answer.sentences) == failed
+        assert any(each.text == "6 seeds each: nothing is compared." for each in answer.sentences) == failed
+        lower = "Lower the step from 0.1 (`learning.step_size`): too large a step lowers no loss."
+        assert lower in [each.text for each in answer.remedies] or not failed
         assert found == ({Grade.BAD: bad} if curves[0][2] > 1 else {Grade.CAUTION: caution} if curves[1][2] > 1 else {})
 
 

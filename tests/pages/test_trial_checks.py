@@ -14,7 +14,7 @@ from fedsim.common.arrays import Floats
 from fedsim.common.formatting import NO_VALUE
 from fedsim.pages.answer import MODEL, Grade
 from fedsim.pages.commands import command_of
-from fedsim.pages.trial_checks import LOWER_STEP, checks_of_trials, unsettled
+from fedsim.pages.trial_checks import checks_of_trials, unsettled
 from fedsim.pages.trial_tables import gained_nothing, marked, optimizer_table, settings_table
 from fedsim.pages.trials import trials_answer
 from fedsim.run.check import exit_code
@@ -27,6 +27,7 @@ from .made_trials import L1, LOSS, PACE, made_trials, noise, sound
 from .sweeps import SEPARATION
 from .test_sweep import plain
 
+LOWER = "Lower the step from 0.1 (`learning.step_size`): too large a step lowers no loss."
 OVER = {"cohort": 10, "over_select": 1.3}
 PRIVACY = {"delta": 1e-5, "noise_multiplier": 1.0, "clip": 1.0, "stands_for": 100}
 
@@ -249,7 +250,7 @@ def test_of_runs_of_several_lengths_the_loss_is_compared() -> None:
 def test_conditions_of_a_decision_are_tiles() -> None:
     decide = {"minimize": L1, "subject_to": [f"{PACE} >= 900", f"{LOSS} <= 1.05"]}
     details = [tile.detail for tile in trials_answer(made_trials(decide=decide)).tiles]
-    assert plain(details[0]) == "at R = 0; equal chances: 0.6 %"
+    assert plain(details[0]) == "at R = 0 (equal chances: 0.6 %)"
     assert details[1:3] == ["met: pace of at least 900 updates per day", "met: loss of “fedavg” of at most 1.05"]
 
 
@@ -288,7 +289,7 @@ def test_smaller_steps_are_not_asked_for_where_they_were_tried() -> None:
     trials = measured(learning__fedavg__diverged=[0, 0, 1])
     swept = replace(trials, parameters=(path,), settings=trials.settings.rename({SEPARATION: path}))
     assert [each.remedy for each in checks_of_trials(swept) if each.name == "diverged"] == [""]
-    assert [each.remedy for each in checks_of_trials(trials) if each.name == "diverged"] == [LOWER_STEP]
+    assert [each.remedy for each in checks_of_trials(trials) if each.name == "diverged"] == [LOWER]
 
 
 UNEVEN = [{"participation.l1_uniform": each, "updates.per_day": 960.0} for each in (0.8, 0.4, 0.2)]

@@ -101,7 +101,9 @@ def test_curves_end_where_a_run_diverges(tmp_path: Path, spoilt: float) -> None:
 def test_how_slow_training_is_along_a_sweep_is_said_where_it_differs() -> None:
     x = np.arange(100.0)
     slow, fast = (Series(f"R = {r}", x, 0.5 + 0.5 * np.exp(-x / (5 + 4 * r)), "") for r in (4, 0))
-    assert _slowest([fast, slow]).endswith("% of its descent takes about 52 rounds at R = 4 and 15 at R = 0.")
+    assert _slowest([fast, slow]).endswith(
+        "% of the descent of the loss takes about 52 rounds at R = 4 and 15 at R = 0."
+    )
     assert not _slowest([slow, slow])
 
 

@@ -100,11 +100,11 @@ def test_several_optimizers_over_worlds_are_ranked(tmp_path: Path) -> None:
     assert set(found.settings["optimizer"]) == {"fedau", "fedavg", "mifa"}
     assert ranked(found).states.count(Standing.DIFFERS) == 2
     answer = trials_answer(trials)
-    rank = "“fedau” has the lowest mean rank over 3 cases (1)"
+    rank = "“fedau” has the lowest mean rank over 3 cases (1.00)"
     assert answer.headline == f"{rank}; each of the 2 others that were tried is significantly worse."
     document = answer_of(folder)
     tiles = [(tile.value, tile.label, tile.detail) for tile in document.tiles]
-    assert tiles == [("3 of 3", "cases in which “fedau” is the best or ties", "any memory")]
+    assert tiles == [("1.00", "mean rank over 3 cases", "“fedau”, any memory")]
     assert document.setup == "3 optimizers on 3 cases, 3 seeds each; 200 devices, 400 rounds"
     assert [chart.name for chart in document.charts] == ["ranks"]
     check(write_report(folder).read_text(encoding="utf-8"))
@@ -174,7 +174,8 @@ def test_what_the_leader_sends_and_keeps_is_said(tmp_path: Path) -> None:
     assert [each.text for each in answer.sentences if each.about == COST] == [
         "“scaffold” sends 2 models a report, and keeps 1 model per client on the device."
     ]
-    assert [tile.detail for tile in answer.tiles] == ["any memory", "nothing kept on the device"]
+    kept = ["“scaffold”, any memory", "“fedavg”, nothing kept on the device"]
+    assert [tile.detail for tile in answer.tiles] == kept
     (gain,) = [each.text for each in answer.sentences if each.about == MODEL]
     assert re.fullmatch(r"In .* the loss is (1|0\.99)[\d.]* with “scaffold” and [12]\.?\d* with “fedavg”\.", gain)
 

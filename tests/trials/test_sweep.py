@@ -80,11 +80,12 @@ def test_a_sweep_ends_with_its_page_and_what_to_choose(swept: Path, tmp_path: Pa
     page = (tmp_path / "s" / "report.html").read_text(encoding="utf-8")
     assert "3 seeds each" in page
     assert f"Report: {tmp_path / 's' / 'report.html'}" in done.stderr
-    table = done.stderr.split("Settings, the best first: mean ± half of the 95 % interval:\n")[1].splitlines()
+    table = done.stderr.split("Settings: mean ± half of the 95 % interval:\n")[1].splitlines()
     assert table[0].split("  ")[0] == "R"
     assert "From uniform (TV, %)" in table[0]
     assert "pace" not in table[0].lower()  # it is the same at each
-    assert table[1].split()[:2] == ["2", "best"]
+    assert [row.split()[0] for row in table[1:4]] == ["0", "1", "2"]  # none is significantly better
+    assert table[3].split()[1] == "best"
     assert "the most even participation (" in done.stderr
 
 
@@ -104,7 +105,7 @@ def test_a_page_that_fails_costs_neither_results_nor_tables(
     done = fedsim("sweep", swept, "--out", tmp_path / "s", "--executor", THREADS)
     assert (done.returncode, done.stdout) == (0, f"{tmp_path / 's'}\n")
     assert f"no report: ValueError: no ink; fedsim report {tmp_path / 's'} makes it" in done.stderr
-    assert "Settings, the best first" in done.stderr
+    assert "Settings: mean" in done.stderr
     assert len(run_files(tmp_path / "s")) == 9
 
 

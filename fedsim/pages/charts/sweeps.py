@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.formatting import count, cut, listing, listing_of, number, percent
+from fedsim.common.intervals import student_quantile
+from fedsim.measure.noise import DEGREES
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.learning import FURTHER
 from fedsim.pages.charts.plot import AxisLook, LineLook, Rows, Series, line_plot, row_plot
@@ -15,10 +18,10 @@ from fedsim.pages.methods import INITIAL_ROUND
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import thinned
 from fedsim.pages.trial_tables import marked, means, order_of, standings
-from fedsim.trials.contrasts import interval, margins
-from fedsim.trials.decision import bias_metric, judge_settings, pace_metric
+from fedsim.trials.contrasts import CONFIDENCE, interval, margins
+from fedsim.trials.decision import bias_metric, is_of_lengths, judge_settings, pace_metric
 from fedsim.trials.store import CURVE_POINTS
-from fedsim.trials.trials import Axis, Trials
+from fedsim.trials.trials import SIDE, Axis, Trials
 
 TRADE_OFF = "trade-off"
 _LINES = 6  # shown at most
@@ -42,9 +45,15 @@ class Line:
     margin: Floats  # how far the interval reaches down and up, (2, points), NaN where it is not known
 
 
+def _reach(trials: Trials, metric: str) -> Floats:
+    """Return how far intervals reach down and up: of means over seeds, or those that the two sides' runs state."""
+    reach, errors = margins(trials.samples(metric)), trials.errors(metric) if SIDE in trials.parameters else None
+    return reach if errors is None else np.stack([student_quantile(DEGREES + 1, CONFIDENCE) * errors] * 2)
+
+
 def lines_of(trials: Trials, metric: str) -> Iterator[Line]:
     """Yield a metric along the axis of a sweep; nothing where it has no value, or nothing is swept."""
-    along, mean, reach = trials.axis, means(trials, metric), margins(trials.samples(metric))
+    along, mean, reach = trials.axis, means(trials, metric), _reach(trials, metric)
     if along is not None:
         for name, rows in trials.rows_along(along, np.isfinite(mean)):
             yield Line(name, rows, along.x[rows], mean[rows], reach[:, rows])
@@ -102,7 +111,7 @@ def _named_rows(trials: Trials, metric: str, name: str, title: str, theory: str 
     """Draw a metric in a row for each setting, where values have no order or names are long."""
     wording, mean = wording_of(metric), means(trials, metric)
     rows = np.flatnonzero(np.isfinite(mean))[:_NAMED]
-    reach = margins(trials.samples(metric))[:, rows]
+    reach = _reach(trials, metric)[:, rows]
     row_data = Rows(
         names=[trials.names[row] for row in rows],
         value=wording.scale * mean[rows],
@@ -172,6 +181,7 @@ def trade_off_chart(trials: Trials) -> Chart | None:
     return replace(chart, finding=f"No other setting is both faster and more even than {best}.")
 
 
+@lru_cache(4)
 def curves_chart(trials: Trials) -> Chart | None:
     """Draw losses over the rounds: of each optimizer where a run trains several, at the choice; else of each setting.
 
@@ -179,6 +189,7 @@ def curves_chart(trials: Trials) -> Chart | None:
     """
     rows = [int(row) for row in order_of(judge_settings(trials).contrast)]
     first = rows[0] if (choice := judge_settings(trials).choice) is None else choice
+    first = int(np.argmax(trials.axes[0].x)) if is_of_lengths(trials) else first
     losses, where = trials.curves(first), ""
     lines = {str(name): each for (name,), each in losses.group_by("optimizer", maintain_order=True)}
     if len(lines) > 1 and len(trials.names) > 1:
@@ -201,10 +212,11 @@ def curves_chart(trials: Trials) -> Chart | None:
         ends = [each for each in shown if each.name == trials.names[chosen]]
         shown += [Series("choice", each.x[-1:], each.y[-1:], marks.INK, "ring") for each in ends]
     left = len(lines if where else trials.names) - _LINES
-    best = f"The best {_LINES} of {len(trials.names)} settings." if left > 0 and not where else ""
-    notes += [f"{count(left, 'more line')} left out."] if left > 0 and where else []
+    best = f"The best {_LINES} of {len(trials.names)} settings."
+    notes += [f"{count(left, 'more line')} left out." if where else best] * (left > 0)
     look = AxisLook("rounds done", "whole"), AxisLook("loss (1: the initial model)", "auto")
-    finding = best or (_slowest([each for each in shown if len(each.x) > 1]) if ordered else "")
+    ordered &= not is_of_lengths(trials)  # of which a longer one has its end later
+    finding = _slowest([each for each in shown if len(each.x) > 1]) if ordered else ""
     return line_plot("curves", f"Loss over the rounds{where}", shown, *look, notes=notes, finding=finding)
 
 
@@ -216,7 +228,7 @@ def _slowest(curves: Sequence[Series]) -> str:
     if max(ends) >= 1 or rounds[slow] < 1.5 * rounds[fast]:
         return ""
     took = [f"{number(rounds[at], 2)}{words} at {curves[at].name}" for at, words in ((slow, " rounds"), (fast, ""))]
-    return f"{percent(_MOST)} of its descent takes about {' and '.join(took)}."
+    return f"{percent(_MOST)} of the descent of the loss takes about {' and '.join(took)}."
 
 
 def _curve(name: str, table: pl.DataFrame, color: str) -> Series:
