@@ -9,7 +9,7 @@ from fedsim.common.instants import readable_time
 NO_VALUE = "\N{EN DASH}"  # stands for a value that is not there
 _MOST_DECIMALS = 7
 _LEAST = 1e-12  # a smaller number is what rounding leaves
-_DUST = 1e-9  # smaller figures of a table are not written out
+DUST = 1e-9  # smaller figures of a table are not written out
 MOST = 1e12  # a larger one is of a model that diverged
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 
@@ -41,9 +41,9 @@ def number(value: float | None, digits: int = 4) -> str:
 
 def above_dust(value: float | None, digits: int = 4) -> str:
     """Write a number of a table, but one that is next to nothing as a bound."""
-    if value is None or not _LEAST <= abs(value) < _DUST:
+    if value is None or not _LEAST <= abs(value) < DUST:
         return number(value, digits)
-    return f"below {number(_DUST)}" if value > 0 else "about 0"
+    return f"below {number(DUST)}" if value > 0 else "about 0"
 
 
 def minus(text: str) -> str:
@@ -117,7 +117,7 @@ def from_to(first: str, last: str) -> str:
 
 def signed(value: float, write: Callable[[float], str]) -> str:
     """Write a difference with its sign; one that is written as nothing has none."""
-    if _LEAST < abs(value) < _DUST:
+    if _LEAST < abs(value) < DUST:
         return "about 0"
     text = write(value)
     return f"+{text}" if value > 0 and text[0].isdigit() and text != "0" else text
@@ -171,9 +171,9 @@ def listing_of(items: Sequence[str], most: int, rest: str = "") -> str:
 
 def give_or_take(value: float, margin: float) -> str:
     """Write a number with half of its interval, to the digits that the interval leaves: ``0.25 ± 0.03``."""
-    if not math.isfinite(margin) or margin <= _DUST * abs(value):
+    if not math.isfinite(margin) or margin <= DUST * abs(value):
         return number(value, max(2, len(f"{abs(value):.0f}")))  # whole numbers are whole
-    if max(abs(value), margin) < _DUST:
+    if max(abs(value), margin) < DUST:
         return "about 0"
     rounded = f"{margin:.0e}"
     # Two digits of a margin that begins with a one, else one

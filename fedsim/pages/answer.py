@@ -67,6 +67,7 @@ class Answer:
     verdict: Verdict | None = None  # what became of expectations
     checks: Sequence[Check] = ()  # in the order of their list
     sentences: Sequence[Sentence] = ()  # by question
+    trust: Sequence[Sentence] = ()  # what a page says of trust before its alarms
     tiles: Sequence[Tile] = ()
     picture: str = ""  # the chart of the first screen; where none has this name, the first that has data
     sections: Sequence[Section] = ()

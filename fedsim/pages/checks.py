@@ -39,8 +39,17 @@ from fedsim.pages.methods import (
 )
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import COVERED
-from fedsim.pages.trial_checks import LOWER_STEP, NAMED, settled_losses, surplus, theory_check
-from fedsim.pages.words import FORGOTTEN, cost_parts, favoured, headline, hours_without, how_often_each, of_a_month
+from fedsim.pages.trial_checks import NAMED, settled_losses, surplus, theory_check
+from fedsim.pages.words import (
+    FORGOTTEN,
+    cost_parts,
+    favoured,
+    headline,
+    hours_without,
+    how_often_each,
+    left_to_chance,
+    of_a_month,
+)
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks, why_nothing
 from fedsim.run.check import LENGTH, SEEDS, STEP, Check, Grade
@@ -54,6 +63,7 @@ from fedsim.trials.trials import Trials
 SMALL = 0.05  # a difference that a run should be able to see
 _PART = 0.2  # and a part of the clients, as a share of what it should have
 _LONG = 1_000  # times as long as it was, at which no run is proposed
+_MOST_STUDIED = 25_000  # rounds that a study has, from which on no longer one is proposed
 _PAID = 0.9  # of the rounds that the noise of privacy is made for, this share should come about
 LOWER_COHORT = "Lower the separation or the cohort, or let rounds go on with fewer clients (`shortage`)."
 SEE_SESSIONS = "See how sessions ended, and why no report was taken."
@@ -250,6 +260,14 @@ def _even_out(run: Run, *, harmed: bool = False) -> Mapping[str, Any]:
         return {"remedy": remedy, "command": command, "turns": ("require",)}
     study = scenario.theory.convergence
     if study is not None and run.convergence is not None and scenario.learning is None:
+        last = run.convergence.filter(pl.col("round") == pl.col("round").max())
+        far = last.filter(pl.col("tv") - pl.col("noise_floor").fill_null(0.0) >= FORGOTTEN)["separation"].unique()
+        if len(far) and study.rounds <= _MOST_STUDIED:
+            who, s = listing([equation("R", r) for r in far.sort()]), "s" * (len(far) == 1)
+            remedy = f"Follow {count(4 * study.rounds, 'round')}: after {count(study.rounds)}, {who} lie{s} "
+            remedy += f"farther than {percent(FORGOTTEN)} from the long run."
+            command = command_of(run.manifest, "run", {"theory.convergence.rounds": 4 * study.rounds})
+            return {"remedy": remedy, "command": command}
         floor = float(run.convergence["noise_floor"].max() or 0.0)  # type: ignore[arg-type]
         if floor < FORGOTTEN:
             return {}  # a longer separation evens participation out, and forgets the start more slowly: both are there
@@ -294,11 +312,12 @@ def _lower_step(run: Run, name: str) -> Mapping[str, Any]:
     at, step = steps.get(name, (0, None))
     key = "learning.step_size" if step is None else f"learning.optimizers.{at}.local_step_size"
     step = step or learning.step_size
-    command = ""
+    command, at_hand = "", ""
     if isinstance(step, ConstantSchedule):
         verb = "sweep" if run.scenario.sweep is not None and run.scenario.sweep.paths else "run"
         command = command_of(run.manifest, verb, {key: f"{step.initial / 10:g}"})
-    remedy = LOWER_STEP if key == "learning.step_size" else f"Lower the step (`{key}`)."
+        at_hand = f", which is {step.initial:g}"
+    remedy = f"Lower the step (`{key}`){at_hand}."
     return {"remedy": remedy, "command": command, "turns": STEP}
 
 
@@ -332,7 +351,9 @@ def steps(run: Run) -> Iterator[Check]:
             late, state = late_losses(run, name)[0]["loss"], Grade.BAD if by > 2 * JUMPS else Grade.CAUTION
             ends = f"{number(late.min(), 3)} and {number(late.max(), 3)}"  # type: ignore[arg-type]
             text = f"Where “{name}” ends cannot be measured, as its steps are too large: over the last half of the run "
-            text += f"its loss jumps between {ends}."
+            text += f"its loss jumps between {ends}"
+            several = run.scenario.sweep is not None and bool(run.scenario.sweep.paths)
+            text += "; and this run is one of the settings that the file compares." if several else "."
             yield Check("steps", state, text, name, (f"learning.{name}.loss", "learning"), **_lower_step(run, name))
             return
 
@@ -555,6 +576,9 @@ def seeds(run: Run) -> Iterator[Check]:
         text = "Losses are of one seed: another may rank methods otherwise that are close."
         command, remedy = with_seeds(run.manifest, 5), "To rank optimizers, repeat it with other seeds."
         yield Check("seeds", Grade.CAUTION, text, remedy=remedy, command=command, turns=SEEDS)
+    elif COVERED in run.known and left_to_chance(run):
+        text, command = "Chance is large beside what the headline is about.", with_seeds(run.manifest, 5)
+        yield Check("chance", Grade.NONE, text, remedy=OTHER_SEEDS, command=command, turns=SEEDS)
 
 
 CHECKS: tuple[Callable[[Run], Iterator[Check]], ...] = (
@@ -565,8 +589,8 @@ CHECKS: tuple[Callable[[Run], Iterator[Check]], ...] = (
 
 
 def checks_of(run: Run) -> list[Check]:
-    """Return what became of every check of a run, in the order of the list; one that does not apply says nothing."""
+    """Return what became of every check that applies, in the order of the list; seeds first where chance decides."""
     checks = [each for check in CHECKS for each in check(run)]
     if run.scenario.log is None:
-        return checks
+        return sorted(checks, key=lambda each: each.turns != SEEDS) if left_to_chance(run) else checks
     return [each if each.name == "log" else replace(each, remedy="", command="") for each in checks]  # nothing is rerun

@@ -123,7 +123,7 @@ def _first_screen(answer: Answer) -> dict[str, object]:
     shown_once = {fact for tile in answer.tiles for fact in tile.facts}
     shown_once |= {fact for section in answer.sections for table in section.tables if table for fact in table.facts}
     reasons = [Sentence(each.text, TRUST) for each in answer.alarms if each.text != answer.headline]
-    for each in (*answer.sentences, *reasons, *answer.remedies):
+    for each in (*answer.sentences, *answer.trust, *reasons, *answer.remedies):
         if not each.facts or each.command or not shown_once.issuperset(each.facts):
             by_question[each.about].append(each)
     shown = None if first is None else (first, picture(first))

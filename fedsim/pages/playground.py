@@ -89,8 +89,8 @@ def playground_answer(scenario: Scenario | None = None, file: Path | None = None
         finding = "all take part equally often"
     shown: dict[str, object] = {**vars(start), "largest": max(IN_PAGE, start.clients), "most": start.most}
     times = -(-start.rounds // (start.separation + 1))
-    share_of_noise = percent(math.sqrt(times / start.rounds))
-    noise = f"with noise drawn anew in each round, the same epsilon takes {share_of_noise} of what R = 0 takes"
+    of_noise = percent(math.sqrt(times / start.rounds))
+    noise = f"with noise drawn anew in each round, the same epsilon takes {of_noise} of the noise that R = 0 needs"
     answer = Answer(
         kind="playground",
         name="theory",

@@ -1,6 +1,6 @@
 """The answer of a run: its checks, what it measured in words, key figures, charts and tables."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -23,7 +23,7 @@ from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.learning.private import caveats_of
 from fedsim.measure.contributions import Contributions
 from fedsim.pages import tables
-from fedsim.pages.answer import Answer, Grade, Section, Sentence, Tile
+from fedsim.pages.answer import TRUST, Answer, Check, Grade, Section, Sentence, Tile
 from fedsim.pages.bias import NOBODY, Bias, Seen, bias_of, one_round
 from fedsim.pages.charts import OWN, RUN_CHARTS, Chart, run_charts
 from fedsim.pages.charts.rounds import WAITING
@@ -37,6 +37,7 @@ from fedsim.pages.tables import Table
 from fedsim.pages.words import FORGOTTEN, forgotten, headline, sentences
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.epsilon import epsilon_of_rho
+from fedsim.run.check import SEEDS
 from fedsim.run.run import Run
 from fedsim.scenario.server import has_random_size
 from fedsim.scenario.trace import Trace
@@ -70,6 +71,7 @@ def run_answer(run: Run, plugins: bool = False) -> Answer:
         sentences=[each for each in sentences(run) if each.text not in first],
         tiles=sorted(tiles(run, bias), key=lambda each: "fleet.cost" not in each.facts),
         picture=picture_of(run),
+        trust=[*trust_of(run, bias, checks)],
         sections=(
             Section("cost", "Cost", (), [tables.cost_table(run) if run.scenario.prices is not None else None]),
             Section("bias", "Participation", charts["bias"], [] if nothing else [tables.bias_table(run, bias)]),
@@ -88,6 +90,30 @@ def run_answer(run: Run, plugins: bool = False) -> Answer:
         origins={"": run_provenance(run.manifest)},
         failures=tuple(each.failure for each in extra if each.failure),
     )
+
+
+def trust_of(run: Run, bias: Bias, checks: Sequence[Check]) -> Iterator[Sentence]:
+    """Say of how many runs the figures are, what intervals allow for, and what theory says, also where checks hold."""
+    if run.scenario.log is not None:
+        yield Sentence("All figures are of one log.", TRUST)
+    elif not any(each.turns == SEEDS and each.state is Grade.CAUTION for each in checks):
+        yield Sentence("All figures are of one run, with one seed.", TRUST)
+    if (tested := sum(part.tested for part in bias.parts)) > 1:
+        text = f"{count(tested, 'part')} of the clients are tested together: their intervals allow for all, at 95"
+        yield Sentence(f"{text}\N{NARROW NO-BREAK SPACE}%.", TRUST)
+    agreed = [each.text for each in checks if each.name == "theory" and each.state is Grade.OK]
+    shares = run.series["shares"].drop_nulls(["low", "theory"]).filter(pl.col("kind") == pl.col("kind").first())
+    outside = shares.filter((pl.col("theory") < pl.col("low")) | (pl.col("theory") > pl.col("high")))
+    if agreed and len(outside):
+        text = f"Theory lies outside {len(outside)} of {count(len(shares), 'interval')} of shares"
+        agreed.append(f"{text}; its check takes all clients together.")
+    yield from (Sentence(each, TRUST) for each in agreed)
+    if run.convergence is not None and run.scenario.theory.convergence is not None:
+        last = run.convergence.filter(pl.col("round") == pl.col("round").max(), pl.col("noise_floor") >= FORGOTTEN)
+        noise = last.select("separation", "noise_floor").iter_rows()
+        ways = [f"{percent(floor)} at {equation('R', r)}" for r, floor in noise]
+        if ways:
+            yield Sentence(f"Sampling noise of the replicas hides smaller distances: {listing(ways)}.", TRUST)
 
 
 _OF_A_LOG = "What does the log say of who takes part?"

@@ -126,12 +126,14 @@ def learning_table(run: Run) -> Table | None:
         return None
     to = "unbiased training" if other in references(names) else f"“{other}”"
     apart = {each.name: signed(each.apart, partial(number, digits=3)) for each in ends}
-    tests = {each.name: "not tested" if each.look is None else "yes" if each.significant else "no" for each in ends}
+    yes = {True: "yes", False: "yes, below" if other in references(names) else "yes"}
+    tests = {each.name: yes[each.apart > 0] if each.significant else "no" for each in ends}
+    tests |= {each.name: "not tested" for each in ends if each.look is None}
     figures = {
         "Loss converged": [_converged(run, name) for name in names],
         "Loss": [above_dust(run.known.get(f"learning.{name}.loss")) for name in names],
         f"Above {to}": [apart.get(name, NO_VALUE) for name in names],
-        "Significant": [tests.get(name, NO_VALUE) for name in names],
+        "Significant in this run": [tests.get(name, NO_VALUE) for name in names],
     } | {
         head: [write(run.known.get(f"learning.{name}.{figure}")) for name in names]
         for head, figure, write in _OF_OPTIMIZERS
@@ -157,8 +159,8 @@ def _converged(run: Run, name: str) -> str:
     """Say whether the loss of an optimizer has converged, and of what that is judged where it swings or jumps."""
     if (value := run.known.get(f"learning.{name}.converged")) is None:
         return "not known"
-    if value and jumps(run, name) > 2 * JUMPS:
-        return "no: it jumps"
+    if value and jumps(run, name) > JUMPS:
+        return "it jumps"
     return ("yes, day by day" if daily_swing(run, name) else "yes") if value else "no"
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.formatting import (
+    DUST,
     capitalized,
     count,
     count_range,
@@ -209,9 +210,12 @@ def share(part: ClientShare) -> Sentence:
     if part.tested:
         judged = f"{_ratio(part.low)} to {_ratio(part.high)}, "
         judged += "significant" if part.significant else "not significantly different from 1"
-        wide = not part.significant and max(1 - part.low, part.high - 1) > _CLOSE
-        text = f"cannot tell yet: {text}" if wide else text
+        text = f"cannot tell yet: {text}" if _wide(part) else text
     return Sentence(f"{capitalized(text)} ({judged}).", BIAS, part.facts)
+
+
+def _wide(part: ClientShare) -> bool:
+    return part.tested and not part.significant and max(1 - part.low, part.high - 1) > _CLOSE
 
 
 def _times(part: ClientShare) -> str:
@@ -286,15 +290,17 @@ def losses(run: Run) -> Sentence | None:
     small = all(abs(each.apart) < _SMALL * every[other] for each in ends)
     level, untested = every[other] if small else None, next((each.why for each in ends if each.look is None), "")
     if other in references(optimizers(run)):
-        text = _biased(ends, level) + (ONE_SEED if len(ends) > 1 else f" (its loss is {last})")
+        text = _biased(ends, level, initial_loss(run, other) - every[other])
+        text += ONE_SEED if len(ends) > 1 else f" (its loss is {last})"
     elif untested:
-        text = f"Which method is best cannot be said yet, since {untested}: “{other}” has the lowest loss ({last})"
+        text = f"Which method is best by losses cannot be said yet, since {untested}: "
+        text += f"“{other}” has the lowest loss ({last})"
     else:
         text = f"{_to_use(run, other, ends, level)}{ONE_SEED}"
     return Sentence(f"{text}.", MODEL, facts)
 
 
-def _biased(ends: Sequence[Ending], level: float | None) -> str:
+def _biased(ends: Sequence[Ending], level: float | None, gained: float) -> str:
     """Say which methods stay biased, of which it cannot be said, and which do not; and of the first, by how much."""
     above = [each for each in ends if each.significant and each.apart > 0]
     open_ = [each for each in ends if each.look is None]
@@ -302,13 +308,16 @@ def _biased(ends: Sequence[Ending], level: float | None) -> str:
     words = (
         (above, f"{'only ' * bool(rest and not open_)}{{}} stay{{}} biased", ""),
         (open_, f"whether {{}} stay{{}} biased cannot be said yet, since {open_[0].why if open_ else ''}", " so far"),
-        (rest, "{} show{} no significant bias", ""),
+        (rest, "{} do{es} not end significantly above that" if above or open_ else "{} show{} no significant bias", ""),
     )
     clauses = list[str]()
     for some, says, when in words:
         who, s, it = _methods(some, len(ends))
         place = f": {it} end{s}{when} {_far(some, level)} unbiased training" * (not clauses and len(some) > 0)
-        clauses += [f"{says.format(who, s)}{place}"] if some else []
+        if place and level is not None and gained > 0:
+            parts = sorted(abs(each.apart) / gained for each in some)
+            place += f", {' to '.join(dict.fromkeys(map(percent, (parts[0], parts[-1]))))} of what that gained"
+        clauses += [f"{says.format(who, s, es='es' * bool(s))}{place}"] if some else []
     return capitalized("; ".join(clauses))
 
 
@@ -458,7 +467,8 @@ def against_methods(run: Run, key: str) -> Sentence | None:
         return None
     sign, write = 1.0 if entry.better == "lower" else -1.0, wording_of(key).write
     order = sorted(every, key=lambda each: sign * every[each])
-    shown = {each: f"“{each}” ({write(every[each])})" for each in order}
+    rests = f"below {number(DUST)}" if figure == "bias" else write(0.0)
+    shown = {each: f"“{each}” ({rests if 0 <= every[each] < DUST else write(every[each])})" for each in order}
     best = [each for each in order if every[each] == every[order[0]]]
     beaten = [shown[each] for each in order if sign * every[each] > sign * every[name]]
     if name in best:
@@ -469,7 +479,7 @@ def against_methods(run: Run, key: str) -> Sentence | None:
             f"{shown[name]} beats {listing_of(beaten, _FEW_METHODS) or 'no other method'}, but {shown[best[0]]} is best"
         )
     text += f", by the {entry.words.replace('OPTIMIZER', 'each')}"
-    flag = ONE_SEED if converged(run, *every) else "; a loss has not converged"
+    flag = f"{'' if converged(run, *every) else '; a loss has not converged'}{ONE_SEED}"
     return Sentence(f"{text}{flag}.", MODEL, tuple(f"learning.{each}.{figure}" for each in (name, *every)))
 
 
@@ -630,6 +640,16 @@ def headline(run: Run) -> Sentence | None:
     if bias.seen is Seen.ALONE:
         return who_takes_part(run, bias)
     return noise_cost(run) or losses(run) or costs(run) or long_run(run) or who_takes_part(run, bias)
+
+
+def left_to_chance(run: Run) -> bool:
+    """Say whether the headline leaves open what other seeds tell: who takes part, a trend alone, or the best method."""
+    scenario, bias, first = run.scenario, bias_of(run), headline(run)
+    asked = scenario.headline or ("" if scenario.decide is None else scenario.decide.metric)
+    if asked and any(part.key == asked and _wide(part) for part in bias.parts):
+        return True
+    methods = against_methods(run, asked) if converged(run, *optimizer_figures(run, "loss")) else None
+    return first is not None and first in (methods, None if bias.whole else trend(bias))
 
 
 def sentences(run: Run) -> Iterator[Sentence]:

@@ -12,16 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim import simulate
-from fedsim.pages.answer import NEXT, Answer
+from fedsim.pages.answer import NEXT, TRUST, Answer
+from fedsim.pages.bias import bias_of
 from fedsim.pages.checks import CHECKS, checks_of
 from fedsim.pages.html import MOST_CHIPS, strip
 from fedsim.pages.run import run_answer
 from fedsim.pages.terminal import spoken
 from fedsim.pages.trial_checks import LONGER, LOWER_STEP
-from fedsim.run.check import Check, Grade, agreeing, exit_code
+from fedsim.run.check import SEEDS, Check, Grade, agreeing, exit_code
 from fedsim.run.load import load_one
 from fedsim.run.run import Run, with_manifest
 from fedsim.scenario.component import Choice
+from fedsim.scenario.learning import ConstantSchedule
 from fedsim.scenario.privacy import Privacy
 from fedsim.scenario.session import Session
 from fedsim.scenario.studies import ConvergenceStudy, Theory
@@ -133,6 +135,14 @@ CODES = {"stalled": 3, "no rounds": 3, "no report": 3, "missed": 1}
 """The exit codes of faults with which a run is no success; with any other, and without, it is 0."""
 
 
+def by_hand(run: Run) -> str:
+    """Return the remedy of steps that are too large, with the step that the run has."""
+    assert run.scenario.learning is not None
+    step = run.scenario.learning.step_size
+    assert isinstance(step, ConstantSchedule)
+    return f"{LOWER_STEP.removesuffix('.')}, which is {step.initial:g}."
+
+
 def states(run: Run, name: str) -> list[Grade]:
     return [each.state for each in checks_of(run) if each.name == name]
 
@@ -191,7 +201,7 @@ def test_one_remedy_is_about_the_step(run: Run) -> None:
     """What diverged is not asked to go on, and what is not settled not to step farther."""
     diverged = known(run, learning__fedavg__loss=math.nan, learning__fedavg__diverged_round=7.0)
     remedies = [each.text for each in run_answer(diverged).remedies]
-    assert [each for each in remedies if "step" in each] == [LOWER_STEP]
+    assert [each for each in remedies if "step" in each] == [by_hand(run)]
     for descent in (0.01, 0.4):  # what only swings does not settle
         every = {"converged": 0.0, "late_descent": descent}
         names = ("fedavg", "debiased_fedavg", "fedavg_uniform")
@@ -213,23 +223,37 @@ def test_what_is_worse_has_the_remedy_of_its_cause(run: Run) -> None:
     }.items():
         (remedy,) = run_answer(each).remedies
         assert word in remedy.text
-        assert (remedy.text == LOWER_STEP) == step
+        assert (remedy.text == by_hand(run)) == step
     assert run.learning is not None
     start = float(run.learning.filter(optimizer="fedavg", round=-1)["loss"][0])
     fine = known(run, learning__fedavg__loss=1.01 * start)  # a mean that is above, of losses that are not all
     assert Grade.BAD not in states(fine, "trained")
 
 
-@pytest.mark.parametrize(("floor", "asked"), [(0.02, True), (0.001, False)])
-def test_a_study_that_noise_hides_asks_for_replicas(run: Run, floor: float, asked: bool) -> None:
-    """And one that it does not hide for nothing: a longer separation would forget the start more slowly."""
+@pytest.mark.parametrize(
+    ("floor", "far", "asked"),
+    [
+        (0.02, 0.0, "Follow 1,600 replicas"),
+        (0.001, 0.0, ""),
+        (0.02, 0.05, "Follow 800 rounds: after 200, R = 4 lies farther than 1.0 % from the long run."),
+    ],
+)
+def test_a_study_that_noise_hides_asks_for_replicas(run: Run, floor: float, far: float, asked: str) -> None:
+    """One cut short asks for rounds, and one that it does not hide for nothing: longer separations forget more slowly.
+
+    What the noise hides is said on the page.
+    """
     assert run.convergence is not None
     theory = Theory(convergence=ConvergenceStudy(separations=[4], replicas=100))
-    given = changed(run, convergence=run.convergence.with_columns(noise_floor=pl.lit(floor)))
+    given = changed(
+        run, convergence=run.convergence.with_columns(noise_floor=pl.lit(floor), tv=pl.lit(far), separation=4)
+    )
     given = scenario(given, learning=None, theory=theory)
     (check,) = (each for each in checks_of(given) if each.name == "even" and each.state is Grade.NONE)
-    assert check.remedy.startswith("Follow 1,600 replicas" if asked else "")
-    assert bool(check.remedy) == asked
+    assert check.remedy.replace("\N{NARROW NO-BREAK SPACE}", " ").replace("\N{NO-BREAK SPACE}", " ").startswith(asked)
+    assert bool(check.remedy) == bool(asked)
+    hides = [each.text for each in run_answer(given).trust if each.text.startswith("Sampling noise of the replicas")]
+    assert bool(hides) == (floor > 0.01)
 
 
 @pytest.mark.parametrize(
@@ -394,6 +418,33 @@ def test_other_seeds_are_the_last_of_what_is_advised(run: Run) -> None:
     remedies = [each.command for each in run_answer(given).remedies]
     assert len(remedies) > 1
     assert ["seeds" in each for each in remedies] == [False] * (len(remedies) - 1) + [True]
+
+
+@pytest.mark.parametrize(("low", "high", "first"), [(0.8, 1.3, True), (0.98, 1.03, False), (1.1, 1.3, False)])
+def test_other_seeds_come_first_where_the_headline_cannot_tell(run: Run, low: float, high: float, first: bool) -> None:
+    """Of a share whose interval is wide and holds 1; not where it is close to 1, or significant."""
+    key = next(part.key for part in bias_of(run).parts if part.key and part.tested)
+    here, bounds = pl.col("key") == key, {"value": (low + high) / 2, "low": low, "high": high, "significant": low > 1}
+    shares = run.series["shares"].with_columns(
+        pl.when(here).then(pl.lit(value)).otherwise(name).alias(name) for name, value in bounds.items()
+    )
+    given = manifest(scenario(run, headline=key), command="fedsim run made.fedsim.yaml")
+    answer = run_answer(replace(given, series={**given.series, "shares": shares}))
+    assert answer.headline.startswith("Cannot tell yet") == first
+    assert ("seeds" in next(iter(answer.remedies)).command) == first
+
+
+@pytest.mark.parametrize(("fault", "said"), [(None, True), ("no theory", False), ("far from theory", False)])
+def test_what_to_trust_is_said_also_where_all_checks_hold(run: Run, fault: str | None, said: bool) -> None:
+    answer = run_answer(run if fault is None else FAULTS[fault][0](run))
+    text = " ".join(each.text for each in answer.trust)
+    tested = sum(part.tested for part in bias_of(run).parts)
+    assert f"{tested} parts of the clients are tested together" in text
+    assert ("Measurement and theory agree" in text) == said
+    alone = run_answer(scenario(run, learning=None)) if fault is None else answer
+    assert all(each.about == TRUST for each in alone.trust)
+    ranked = [each for each in alone.checks if each.turns == SEEDS and each.state is Grade.CAUTION]
+    assert any(each.text == "All figures are of one run, with one seed." for each in alone.trust) == (not ranked)
 
 
 def test_of_one_device_more_are_simulated(small: Load) -> None:

@@ -12,12 +12,14 @@ import polars as pl
 import pytest
 
 from fedsim import Scenario, simulate
+from fedsim.common.formatting import NO_VALUE
 from fedsim.measure.verdict import Look
 from fedsim.pages.bias import bias_of
 from fedsim.pages.charts.learning import loss_charts
 from fedsim.pages.checks import checks_of
 from fedsim.pages.methods import compare_losses
 from fedsim.pages.run import run_answer
+from fedsim.pages.tables import learning_table
 from fedsim.pages.words import by_group_of_data, losses, measured, noise_cost, share, swing
 from fedsim.run.check import Grade
 from fedsim.run.load import load_one
@@ -146,12 +148,13 @@ def test_a_method_is_seldom_told_apart_from_its_twin(write: Write, seeds: int, m
     [
         (
             {"a": 5.0, "b": 5.0},
-            r"“[ab]” and “[ab]” show no significant bias: they end .* unbiased training \(one seed\)\.",
+            r"“[ab]” and “[ab]” show no significant bias: they end .* unbiased training, [^,]* % of what that gained "
+            r"\(one seed\)\.",
         ),
         (
             {"a": 5.4, "b": 5.0, "c": 4.6},
-            r"Only “a” stays biased: it ends 0\.[34]\d* above unbiased training; “b” and “c” show "
-            r"no significant bias \(one seed\)\.",
+            r"Only “a” stays biased: it ends 0\.[34]\d* above unbiased training; “b” and “c” "
+            r"do not end significantly above that \(one seed\)\.",
         ),
         (
             {"a": 4.6},
@@ -163,6 +166,16 @@ def test_a_method_is_seldom_told_apart_from_its_twin(write: Write, seeds: int, m
 def test_which_methods_stay_biased(run: Run, ends: Mapping[str, float], pattern: str) -> None:
     """Those above unbiased training by a test; a lower loss is no bias."""
     assert re.fullmatch(pattern, words(trained(run, {**ends, "a_uniform": 5.0})))
+
+
+def test_the_table_says_on_which_side_a_significant_difference_lies(run: Run) -> None:
+    """Below unbiased training it is no bias; below another method there is no such side."""
+    for reference, cells in {"a_uniform": {"yes", "no", "yes, below"}, "c": {"yes", "no"}}.items():
+        given = trained(run, {"a": 5.4, "b": 4.6 if reference == "a_uniform" else 5.3, "d": 5.0, reference: 5.0})
+        table = learning_table(given)
+        assert table is not None
+        at = table.header.index("Significant in this run")
+        assert cells - {"no"} <= {row[at] for row in table.rows} <= cells | {NO_VALUE}
 
 
 @pytest.mark.parametrize(("end", "names"), [(5.02, ["loss", "loss-whole"]), (5.5, ["loss"]), (5.0, ["loss"])])
@@ -226,7 +239,9 @@ def test_without_a_reference_the_lowest_loss_is_advised(
     text = words(changed(given, metrics={**given.metrics, **known}))
     assert re.fullmatch(rf"By this run, use “[ab]”, which has the lowest loss \([\d.]+\){advice} \(one seed\)\.", text)
     moving = changed(given, metrics={**given.metrics, "learning.a.converged": 0.0})
-    assert words(moving).startswith("Which method is best cannot be said yet, since a loss has not converged: “")
+    assert words(moving).startswith(
+        "Which method is best by losses cannot be said yet, since a loss has not converged: “"
+    )
 
 
 @pytest.mark.parametrize(
@@ -235,6 +250,7 @@ def test_without_a_reference_the_lowest_loss_is_advised(
         ((0.1, 0.3), "“fedavg” (0.100) is best, then “b” (0.300)"),
         ((0.3, 0.1), "“fedavg” (0.300) beats no other method, but “b” (0.100) is best"),
         ((0.3, 0.1, 0.5), "“fedavg” (0.300) beats “c” (0.500), but “b” (0.100) is best"),
+        ((0.0, 3e-14), "“fedavg” (below 1e\N{MINUS SIGN}9) is best, then “b” (below 1e\N{MINUS SIGN}9)"),
         ((0.1, 0.1), "“fedavg” (0.100) and “b” (0.100) are best"),
     ],
 )
@@ -243,7 +259,7 @@ def test_a_figure_beside_those_of_others_begins_with_the_verdict(
 ) -> None:
     given = trained(run, dict(zip(("fedavg", "b", "c"), (5.4, 5.0, 5.2), strict=True)))
     known = {f"learning.{name}.bias": each for name, each in zip(("fedavg", "b", "c"), figures, strict=False)}
-    for more, flag in (({}, " (one seed)."), ({"learning.b.converged": 0.0}, "; a loss has not converged.")):
+    for more, flag in (({}, " (one seed)."), ({"learning.b.converged": 0.0}, "; a loss has not converged (one seed).")):
         said = measured(changed(given, metrics={**given.metrics, **known, **more}), "learning.fedavg.bias")
         assert said is not None
         assert said.text == f"{says}, by the distance of the mean model of each from the optimum{flag}"

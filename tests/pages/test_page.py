@@ -139,8 +139,8 @@ def test_the_page_is_self_contained_and_accessible(page: str) -> None:
 
 def test_the_title_is_the_finding_and_the_name_stands_above(page: str) -> None:
     shown = Page(page)
-    found = "Only “fedavg” stays biased: it ends 0.48\N{NARROW NO-BREAK SPACE}% above unbiased training; "
-    head = '<h1 id="answer-head">Only “<bdi>fedavg</bdi>” stays biased: it ends 0.48\N{NARROW NO-BREAK SPACE}% above'
+    found = "Only “fedavg” stays biased: it ends 0.48\N{NARROW NO-BREAK SPACE}% above unbiased training, "
+    head = '<h1 id="answer-head" class="long">Only “<bdi>fedavg</bdi>” stays biased: it ends 0.48'
     assert head in page
     assert shown.inside("title")[0].startswith(f"paper-synthetic: {found}")
     assert shown.inside("title")[0].endswith(" · fedsim report")

@@ -146,7 +146,7 @@ def test_what_it_says_of_privacy_is_what_the_command_says(visit: Open, tmp_path:
     text = sentence(page, "To privacy")
     assert f"at most {last['most_participations']:,} time" in text
     share = 100 * last["error_rms"] / first["error_rms"]
-    assert f"{f'{share:.1f}' if separation else '100'}{THIN}% of what R = 0 takes" in text
+    assert f"{f'{share:.1f}' if separation else '100'}{THIN}% of the noise that R = 0 needs" in text
 
 
 def test_equal_weights_have_no_bias(visit: Open, tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ function drawCurve(name, values, { words, along, write, limit, top, points = [],
 }
 
 const byId = (id) => document.getElementById(id);
-const said = document.querySelectorAll('.words dd'); // about bias, cost, privacy, trust, and what to do next
+const said = document.querySelectorAll('.words dd'); // about bias, privacy, cost, trust, and what to do next
 const start = JSON.parse(byId('playground-data').textContent);
 const field = (name) => byId(`playground-${name}`);
 const chosen = (name) => Number(field(name).value);
@@ -246,10 +246,10 @@ function draw() {
   const ready = (waited) => whole(asked.clients - waited * asked.size), [least, most] = [Math.min, Math.max].map((end) => digits(end(...pi) * units));
   say('answer-head', found);
   say(0, `${percent(away[R])} from uniform (TV): a ${one} takes part ${least === most ? most : `${least} to ${most}`} times its fair share.`);
-  say(1, `Waiting leaves ${ready(R)} of ${whole(asked.clients)} clients ready in a round${enough >= 0 && enough !== R ? `; R = ${whole(enough)} leaves ${ready(enough)}` : ''}.`);
+  say(2, `Waiting leaves ${ready(R)} of ${whole(asked.clients)} clients ready in a round${enough >= 0 && enough !== R ? `; R = ${whole(enough)} leaves ${ready(enough)}` : ''}.`);
   say(4, advice);
   const most_times = Math.ceil(start.rounds / (R + 1)), noise = percent(Math.sqrt(most_times / start.rounds));
-  say(2, `In ${some(start.rounds, 'round')} a client takes part at most ${some(most_times, 'time')}: with noise drawn anew in each round, the same epsilon takes ${noise} of what R = 0 takes.`);
+  say(1, `In ${some(start.rounds, 'round')} a client takes part at most ${some(most_times, 'time')}: with noise drawn anew in each round, the same epsilon takes ${noise} of the noise that R = 0 needs.`);
   const shares = (turns) => Array.from(turns, (share) => share * units).sort((a, b) => b - a), now = shares(pi);
   drawCurve('shares', now, { words: 'participation share; dashed: a fair one', along: `${one}s, most frequent first`, write: digits, limit: 1, top: 1.05 * Math.max(1.5, ...now), bars: units <= 40, first: 1 });
   const thinned = (values, keep) => values.flatMap((value, index) => (keep.includes(index) || index % Math.ceil(values.length / 60) === 0 ? [[whole(index), value]] : []));
