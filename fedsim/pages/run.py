@@ -99,8 +99,8 @@ def trust_of(run: Run, bias: Bias, checks: Sequence[Check]) -> Iterator[Sentence
     elif not any(each.turns == SEEDS and each.state is Grade.CAUTION for each in checks):
         yield Sentence("All figures are of one run, with one seed.", TRUST)
     if (tested := sum(part.tested for part in bias.parts)) > 1:
-        text = f"{count(tested, 'part')} of the clients are tested together: their intervals allow for all, at 95"
-        yield Sentence(f"{text}\N{NARROW NO-BREAK SPACE}%.", TRUST)
+        text = f"Tests and intervals of {count(tested, 'part')} of the clients allow for all of them together"
+        yield Sentence(f"{text}, at 95\N{NARROW NO-BREAK SPACE}%.", TRUST)
     agreed = [each.text for each in checks if each.name == "theory" and each.state is Grade.OK]
     shares = run.series["shares"].drop_nulls(["low", "theory"]).filter(pl.col("kind") == pl.col("kind").first())
     outside = shares.filter((pl.col("theory") < pl.col("low")) | (pl.col("theory") > pl.col("high")))

@@ -475,11 +475,12 @@ def against_methods(run: Run, key: str) -> Sentence | None:
         second = f", then {shown[order[len(best)]]}" if len(best) < len(order) else ""
         text = f"{listing([shown[each] for each in best])} {'is' if len(best) == 1 else 'are'} best{second}"
     else:
-        text = (
-            f"{shown[name]} beats {listing_of(beaten, _FEW_METHODS) or 'no other method'}, but {shown[best[0]]} is best"
+        ahead = (
+            f"ahead of {listing_of(beaten, _FEW_METHODS)}, and behind" if beaten else "behind the others, first of all"
         )
+        text = f"{shown[name]} is {ahead} {shown[best[0]]}"
     text += f", by the {entry.words.replace('OPTIMIZER', 'each')}"
-    flag = f"{'' if converged(run, *every) else '; a loss has not converged'}{ONE_SEED}"
+    flag = f"{'' if converged(run, *every) else '; a loss has not converged'} (one seed, not tested)"
     return Sentence(f"{text}{flag}.", MODEL, tuple(f"learning.{each}.{figure}" for each in (name, *every)))
 
 

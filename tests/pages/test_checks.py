@@ -439,7 +439,7 @@ def test_what_to_trust_is_said_also_where_all_checks_hold(run: Run, fault: str |
     answer = run_answer(run if fault is None else FAULTS[fault][0](run))
     text = " ".join(each.text for each in answer.trust)
     tested = sum(part.tested for part in bias_of(run).parts)
-    assert f"{tested} parts of the clients are tested together" in text
+    assert f"{tested} parts of the clients allow for all of them together" in text
     assert ("Measurement and theory agree" in text) == said
     alone = run_answer(scenario(run, learning=None)) if fault is None else answer
     assert all(each.about == TRUST for each in alone.trust)
