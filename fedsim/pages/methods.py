@@ -10,6 +10,7 @@ of whole days, and what differences repeat every day is no chance.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
@@ -76,6 +77,7 @@ def jumps(run: Run, name: str) -> float:
     return float(late.std()) / gained if gained > 0 and len(late) > 1 and daily_swing(run, name) is None else 0.0
 
 
+@lru_cache(maxsize=16)  # every sentence, check and table on losses asks for those of each method
 def late_losses(run: Run, name: str) -> tuple[pl.DataFrame, int]:
     """Return ``round``, ``closed_s`` and ``loss`` of an optimizer over its last half, and how many whole days that is.
 
