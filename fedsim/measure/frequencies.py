@@ -116,18 +116,6 @@ def fair_counts(taken: int, clients: int) -> tuple[Ints, Floats]:
     return counts, np.cumsum(weights) / weights.sum()
 
 
-def overdispersed(counts: Ints) -> bool:
-    """Say whether counts are further apart than independent draws with equal chances leave them, in 19 of 20 cases.
-
-    The sum of squares over the mean follows chi-square, whose cube root is nearly normal (Wilson and Hilferty).
-    """
-    degrees, mean = len(counts) - 1, float(counts.mean())
-    if degrees < 1 or not mean:
-        return False
-    apart, error = float(((counts - mean) ** 2).sum()) / mean / degrees, 2 / (9 * degrees)
-    return float(np.cbrt(apart)) > 1 - error + 1.645 * math.sqrt(error)
-
-
 def fair_half(taken: int, clients: int) -> float:
     """Return which share of the reports the half of clients with the least has in a fair lottery."""
     counts, reached = fair_counts(taken, clients)

@@ -314,7 +314,7 @@ def _lower_step(run: Run, name: str) -> Mapping[str, Any]:
     step = step or learning.step_size
     command, at_hand = "", ""
     if isinstance(step, ConstantSchedule):
-        verb = "sweep" if run.scenario.sweep is not None and run.scenario.sweep.paths else "run"
+        verb = "sweep" if swept(run) else "run"
         command = command_of(run.manifest, verb, {key: f"{step.initial / 10:g}"})
         at_hand = f", which is {step.initial:g}"
     remedy = f"Lower the step (`{key}`){at_hand}."
@@ -352,8 +352,7 @@ def steps(run: Run) -> Iterator[Check]:
             ends = f"{number(late.min(), 3)} and {number(late.max(), 3)}"  # type: ignore[arg-type]
             text = f"Where “{name}” ends cannot be measured, as its steps are too large: over the last half of the run "
             text += f"its loss jumps between {ends}"
-            several = run.scenario.sweep is not None and bool(run.scenario.sweep.paths)
-            text += "; and this run is one of the settings that the file compares." if several else "."
+            text += "; and this run is one of the settings that the file compares." if swept(run) else "."
             yield Check("steps", state, text, name, (f"learning.{name}.loss", "learning"), **_lower_step(run, name))
             return
 
@@ -436,10 +435,15 @@ def theory(run: Run) -> Iterator[Check]:
         yield Check("theory", Grade.NONE, text)
 
 
+def swept(run: Run) -> list[str]:
+    """Return the paths that the file of a run sweeps."""
+    return [] if run.scenario.sweep is None else run.scenario.sweep.paths
+
+
 def _smaller_cohorts(run: Run, why: str) -> Mapping[str, Any]:
     """Return what to do where rounds lack clients: a sweep of the cohort down to a quarter."""
     server = run.scenario.server
-    if not server.selects_once or (run.scenario.sweep is not None and "server.cohort" in run.scenario.sweep.paths):
+    if not server.selects_once or "server.cohort" in swept(run):
         return {}
     cohorts = sorted({max(1, server.cohort // 4), max(1, server.cohort // 2), server.cohort})
     command = command_of(run.manifest, "sweep", {"sweep.grid": f"{{server.cohort: {cohorts}}}"})
@@ -562,8 +566,7 @@ def spread(run: Run) -> Iterator[Check]:
 
 def setting(run: Run) -> Iterator[Check]:
     """Whether the run is one of several settings of a sweep."""
-    sweep = run.scenario.sweep
-    if sweep is not None and sweep.paths:
+    if swept(run):
         text = "This run is one setting of those that the file sweeps."
         by = command_of(run.manifest, "sweep")
         yield Check("setting", Grade.CAUTION, text, remedy="Run all settings.", command=by)

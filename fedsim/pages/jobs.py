@@ -11,7 +11,7 @@ from fedsim.common.json_files import finite
 from fedsim.pages.answer import BIAS, COST, MODEL, TRUST, WHAT, Answer, Check, Grade, Section, Sentence, Tile
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.plot import Rows, row_plot
-from fedsim.pages.checks import LOWER_COHORT, SEE_SESSIONS, expectations
+from fedsim.pages.checks import LOWER_COHORT, SEE_SESSIONS, expectations, swept
 from fedsim.pages.commands import command_of, with_seeds
 from fedsim.pages.expectations import verdict
 from fedsim.pages.metric_wording import tv, wording_of
@@ -95,7 +95,7 @@ def _checks(run: SharedRun, trials: Trials, alone: Mapping[int, int]) -> Iterato
     if none and len(none) < len(jobs):
         yield Check("promise", Grade.CAUTION, f"No promise covers a user, since {listing(none)} promises nothing.")
     slower = [_pace_lost(trials, row, other) for row, other in alone.items()]
-    if max(slower, default=0.0) > _LOST and "matching" not in (run.scenario.sweep.paths if run.scenario.sweep else ()):
+    if max(slower, default=0.0) > _LOST and "matching" not in swept(run):
         rules = ", ".join(registry_of("matching policy").built_in)
         command = command_of(run.manifest, "sweep", {"sweep.grid": f"{{matching: [{rules}]}}"})
         text = f"Sharing the fleet takes up to {percent(max(slower))} of a job's pace."

@@ -25,8 +25,9 @@ from fedsim.common.formatting import (
 )
 from fedsim.common.instants import DAY_S
 from fedsim.common.outcomes import SESSION_OUTCOMES
-from fedsim.measure.frequencies import fair_half, overdispersed
+from fedsim.measure.frequencies import fair_half
 from fedsim.measure.metrics import split
+from fedsim.measure.verdict import LEVEL, evenness
 from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
 from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, moved_groups, one_round
 from fedsim.pages.methods import (
@@ -173,7 +174,7 @@ def among_those_seen(run: Run) -> Sentence | None:
     if len(counts) < 2 or not counts.sum():
         return None
     half, fair = float(counts[: len(counts) // 2].sum() / counts.sum()), fair_half(int(counts.sum()), len(counts))
-    judged = "significantly less" if overdispersed(counts) else "not significantly less"
+    judged = "significantly less" if evenness(counts, left=1.0)[0] <= LEVEL else "not significantly less"
     text = f"Reports are {judged} even than chance: of the {count(len(counts), 'client')} in the log, the half that "
     text += f"reported least gave {percent(half)} of them ({percent(fair)} by equal chances)."
     return Sentence(text, BIAS, ("clients",))
@@ -547,15 +548,14 @@ def wasted(run: Run) -> Sentence | None:
     ends = {key: words for key, words in ends.items() if run.known.get(key, 0.0) >= HARDLY / 2}
     ways = [f"in {percent(run.known[key])} {ends[key]}" for key in ends]
     server = run.scenario.server
+    if share == 1 and run.known.get("sessions.late_share") == 1 and server.deadline is not None:
+        mean = duration(3600 * run.known["sessions.device_hours"] / run.known["sessions.count"])
+        text = f"All device time was wasted: sessions took {mean} on average; the deadline is "
+        return Sentence(f"{text}{duration(server.deadline)}.", COST, ("sessions.wasted_share", *ends))
     if "sessions.aborted_share" in ends and server.selects_once and server.wanted > server.cohort:
         ways[[*ends].index("sessions.aborted_share")] += " (rounds select more clients than they take reports of)"
     text = f"{percent(share)} of the device time was wasted."
     text += f" Of the sessions, {listing(ways)}." if ways else ""
-    if share == 1 and run.known.get("sessions.late_share") == 1 and server.deadline is not None:
-        mean = duration(3600 * run.known["sessions.device_hours"] / run.known["sessions.count"])
-        text = (
-            f"All device time was wasted: sessions took {mean} on average; the deadline is {duration(server.deadline)}."
-        )
     return Sentence(text, COST, ("sessions.wasted_share", *ends))
 
 

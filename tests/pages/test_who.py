@@ -13,11 +13,12 @@ from matplotlib.figure import Figure
 
 from fedsim import simulate
 from fedsim.common.arrays import Floats, Ints
-from fedsim.measure.frequencies import fair_half, gini, overdispersed
+from fedsim.measure.frequencies import fair_half, gini
 from fedsim.measure.verdict import share_variance
 from fedsim.pages.bias import bias_of
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.who import lorenz_chart, over_time_chart, reached_chart, who_charts
+from fedsim.pages.words import among_those_seen
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.component import Choice
@@ -171,12 +172,16 @@ def test_equal_chances_are_what_a_fair_lottery_draws_in_order(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("spread", "least", "most"), [(0.0, 5, 20), (0.5, 190, 200)])
-def test_counts_of_equal_chances_are_overdispersed_in_one_of_twenty_cases(spread: float, least: int, most: int) -> None:
+def test_counts_of_equal_chances_are_less_even_in_one_of_twenty_cases(
+    run: Run, spread: float, least: int, most: int
+) -> None:
     generator = np.random.default_rng(3)
     chances = 1 + spread * np.linspace(-1, 1, 60)
     drawn = generator.multinomial(900, chances / chances.sum(), 200)
-    assert least <= sum(map(overdispersed, drawn)) <= most
-    assert not overdispersed(np.zeros(4, dtype=np.int64))
+    sentences = [among_those_seen(with_counts(run, each)) for each in drawn]
+    uneven = [each is not None and each.text.startswith("Reports are significantly less even") for each in sentences]
+    assert least <= sum(uneven) <= most
+    assert among_those_seen(replace(run, clients=run.clients.with_columns(reported=pl.lit(0)))) is None
 
 
 def drawn_lorenz(run: Run) -> list[tuple[Floats, Floats]]:
