@@ -517,7 +517,8 @@ def epsilons(run: Run) -> Iterator[Check]:
 def favours(run: Run) -> Iterator[Check]:
     """Whether a model favours a group by what its method weighs, and what would show it: a finding."""
     if (gap := favoured(run)) is not None and gap.settings:
-        by, text = command_of(run.manifest, "run", gap.settings), f"{capitalized(gap.text)}."
+        verb = "sweep" if "sweep.grid" in gap.settings else "run"
+        by, text = command_of(run.manifest, verb, gap.settings), f"{capitalized(gap.text)}."
         turns = tuple(key.rpartition(".")[2] for key in gap.settings)
         yield Check("favours", Grade.NONE, text, "", gap.facts, gap.remedy, by, turns)
 
@@ -595,5 +596,6 @@ def checks_of(run: Run) -> list[Check]:
     """Return what became of every check that applies, in the order of the list; seeds first where chance decides."""
     checks = [each for check in CHECKS for each in check(run)]
     if run.scenario.log is None:
-        return sorted(checks, key=lambda each: each.turns != SEEDS) if left_to_chance(run) else checks
+        longer = any(each.name == "converged" and each.remedy for each in checks)  # seeds do not cure that
+        return sorted(checks, key=lambda each: each.turns != SEEDS) if left_to_chance(run) and not longer else checks
     return [each if each.name == "log" else replace(each, remedy="", command="") for each in checks]  # nothing is rerun

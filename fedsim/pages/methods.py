@@ -42,6 +42,13 @@ def references(names: Sequence[str]) -> Mapping[str, str]:
     return {name + _REFERENCE: name for name in names if name + _REFERENCE in names}
 
 
+def renamed(run: Run) -> Mapping[str, str]:
+    """Say of each optimizer with a name of its own what it is: ``debiased_fedavg with forgetting = 0.01``."""
+    learning = run.scenario.learning
+    choices = () if learning is None else learning.optimizers
+    return {each.label: each.in_words for each in choices if each.label != each.kind}
+
+
 def optimizer_figures(run: Run, figure: str) -> dict[str, float]:
     """Return a figure of each optimizer that has it: ``loss``, the mean over the last half of the run, and others.
 

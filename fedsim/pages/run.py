@@ -34,7 +34,7 @@ from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.own_charts import own_charts
 from fedsim.pages.provenance import run_provenance
 from fedsim.pages.tables import Table
-from fedsim.pages.words import FORGOTTEN, forgotten, headline, sentences
+from fedsim.pages.words import FORGOTTEN, by_figure, forgotten, headline, sentences
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.epsilon import epsilon_of_rho
 from fedsim.run.check import SEEDS
@@ -179,7 +179,8 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     if not run.scenario.headline and run.scenario.learning is None:
         for way, some in [*forgotten(run).items()][:_STUDIED]:
             yield Tile(way, f"to within {percent(FORGOTTEN)} of the long-run shares", listing(some))
-    measured = bias.seen not in {*NOBODY, Seen.ONCE}
+    measured, learned = bias.seen not in {*NOBODY, Seen.ONCE}, filter(None, [_learned(run)])
+    yield from learned if picture_of(run) in {"loss", "optimum"} else ()  # what is asked for comes first
     if measured and (bias.whole or not bias.trend):
         fair = "" if bias.fair is None else f"equal chances: {percent(bias.fair)}"
         yield Tile(percent(bias.measured), "from uniform participation (TV)", fair)
@@ -190,7 +191,7 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
         counts = run.clients["reported"]
         each = number(float(counts.mean()), 3)  # type: ignore[arg-type]
         yield Tile(count(int(counts.max())), "reports of the busiest client", f"{each} on average")  # type: ignore[arg-type]
-    yield from filter(None, [_learned(run)])
+    yield from learned
     noun = f"{run.noun}{'s' if len(run.rounds) != 1 else ''}"
     daily = None if len(run.rounds) < 2 else run.known.get("updates.per_day")
     pace = "" if daily is None else wording_of("updates.per_day").write(daily)
@@ -232,6 +233,10 @@ def _learned(run: Run) -> Tile | None:
     shares = {name: percent(noise[name] / above[name]) for name in noise if 0 < noise[name] < above[name]}
     if not other or one_round(run) or any(each.why == LARGE_STEPS for each in ends):
         return None
+    if asked := by_figure(run, run.scenario.headline or ""):
+        (name, value), (second, other), *_ = asked.items()
+        label = wording_of(f"learning.{name}.{str(run.scenario.headline).rpartition('.')[2]}").words
+        return Tile(value, f"{label}, the best of {len(asked)} methods", f"“{second}”: {other}")
     if shares:
         (name, first), *rest = shares.items()
         label = f"of the loss of “{name}” above the optimum is noise of privacy"

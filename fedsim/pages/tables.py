@@ -23,7 +23,7 @@ from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
 from fedsim.measure.metrics.metric import updates_of
 from fedsim.measure.shares import ROUNDING
 from fedsim.pages.bias import NOBODY, Bias, pull_apart
-from fedsim.pages.methods import JUMPS, daily_swing, endings, jumps, optimizers, references
+from fedsim.pages.methods import JUMPS, daily_swing, endings, jumps, optimizers, references, renamed
 from fedsim.pages.metric_wording import tv, wording_of
 from fedsim.run.run import Run
 
@@ -75,7 +75,7 @@ def bias_table(run: Run, bias: Bias) -> Table | None:
         "Measured, from uniform": 2 * bias.measured,
         "... without what noise adds": None if bias.corrected is None else 2 * bias.corrected,
         "Equal chances for everybody, from uniform": None if bias.fair is None else 2 * bias.fair,
-        "Pull on the model, from uniform": pull_apart(run),
+        "Weights of clients in the model, from uniform": pull_apart(run),
         "Selections: measured, from uniform": metric("participation.l1_uniform") if of else None,
         f"{of}Theory, from uniform": metric("participation.l1_uniform_theory"),
         f"{of}Measured, from theory": metric("participation.l1_chain"),
@@ -94,8 +94,10 @@ def bias_table(run: Run, bias: Bias) -> Table | None:
     )
 
 
-def ending_table(what: str, endings: pl.DataFrame) -> Table:
-    """Show how rounds or sessions ended, given ``outcome`` and ``len``: how many did so."""
+def ending_table(what: str, endings: pl.DataFrame) -> Table | None:
+    """Show how rounds or sessions ended, given ``outcome`` and ``len``; None where all ended alike."""
+    if len(endings) < 2:
+        return None
     ranked = endings.sort("len", "outcome", descending=[True, False])
     total = endings["len"].sum()
     rows = tuple((str(outcome), count(number), percent(number / total)) for outcome, number in ranked.iter_rows())
@@ -115,7 +117,7 @@ _OF_OPTIMIZERS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
     ("... by theory", "bias_predicted", above_dust),
     ("Rounds to the target", "rounds_to_target", lambda value: NO_VALUE if value is None else count(value)),
     ("Sent by then", "sent_mb_to_target", partial(quantity, unit="MB")),
-    ("Kept on each device", "client_mb", partial(quantity, unit="MB")),
+    ("Kept on each device", "client_mb", lambda mb: NO_VALUE if mb is None else quantity(1e6 * mb, "B")),
 )
 
 
@@ -126,27 +128,26 @@ def learning_table(run: Run) -> Table | None:
         return None
     to = "unbiased training" if other in references(names) else f"“{other}”"
     apart = {each.name: signed(each.apart, partial(number, digits=3)) for each in ends}
-    yes = {True: "yes", False: "yes, below" if other in references(names) else "yes"}
+    yes = {True: "yes", False: "no, below" if other in references(names) else "yes"}
     tests = {each.name: yes[each.apart > 0] if each.significant else "no" for each in ends}
+    tested = "Stays biased" if other in references(names) else "Significant in this run"
     tests |= {each.name: "not tested" for each in ends if each.look is None}
     figures = {
         "Loss converged": [_converged(run, name) for name in names],
         "Loss": [above_dust(run.known.get(f"learning.{name}.loss")) for name in names],
         f"Above {to}": [apart.get(name, NO_VALUE) for name in names],
-        "Significant in this run": [tests.get(name, NO_VALUE) for name in names],
+        tested: [tests.get(name, NO_VALUE) for name in names],
     } | {
         head: [write(run.known.get(f"learning.{name}.{figure}")) for name in names]
         for head, figure, write in _OF_OPTIMIZERS
         if figure != "bias_predicted" or COVERED in run.known
     }
-    nothing = {NO_VALUE, quantity(0.0, "MB")}
+    nothing = {NO_VALUE, quantity(0.0, "MB"), quantity(0.0, "B")}
     columns = {head: cells for head, cells in figures.items() if not nothing.issuperset(cells)}
     rows, learning = tuple(zip(names, *columns.values(), strict=True)), run.scenario.learning
-    choices = () if learning is None else learning.optimizers
-    kinds = {each.label: (each.kind, *(f"{key}: {of}" for key, of in each.options.items())) for each in choices}
-    notes = [f"“{name}” is {', '.join(kind)}." for name, kind in kinds.items() if name != kind[0]]
+    notes = [f"“{name}” is {kind}." for name, kind in renamed(run).items()]
     below = other in references(names) and any(each.significant and each.apart < 0 for each in ends)
-    notes += ["A loss below that of unbiased training is no bias."] * below
+    notes += ["Biased is what ends significantly above unbiased training in this run; below it is no bias."] * below
     notes += [f"Not tested: {why}." for why in dict.fromkeys(each.why for each in ends if each.why)]
     if learning is not None and "Rounds to the target" in columns:
         above = learning.target_above_optimum

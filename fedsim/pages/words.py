@@ -3,10 +3,9 @@
 The numbers of a sentence are those of the facts, or of the series and tables, that it names.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -22,6 +21,7 @@ from fedsim.common.formatting import (
     listing_of,
     number,
     percent,
+    quantity,
 )
 from fedsim.common.instants import DAY_S
 from fedsim.common.outcomes import SESSION_OUTCOMES
@@ -42,11 +42,15 @@ from fedsim.pages.methods import (
     optimizer_figures,
     optimizers,
     references,
+    renamed,
     same_training,
 )
 from fedsim.pages.metric_wording import wording_of
 from fedsim.run.run import Run
-from fedsim.scenario.learning import OptimizerChoice
+from fedsim.trials.optimizers import footprint
+
+if TYPE_CHECKING:
+    from fedsim.learning.optimizers.optimizer import Footprint
 
 FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
 _NAMED = 6  # methods, groups or separations that a sentence names at most
@@ -201,8 +205,12 @@ def by_group(run: Run, bias: Bias) -> Sentence | None:
         judged = "not tested"
     elif some:
         judged = "all significant" if len(some) == len(parts) else f"significant: {listing(some)}"
-    facts = tuple(fact for part in parts for fact in part.facts)
-    return Sentence(f"Times their fair share: {listing(ways)} ({judged}).", BIAS, facts)
+    facts, moved = tuple(fact for part in parts for fact in part.facts), moved_groups(run)
+    text = f"Times their fair share: {listing(ways)} ({judged})."
+    crossed = [f"“{name}” {number(a, 2)} and {number(b, 2)}" for name, (a, b) in moved.items() if (a - 1) * (b - 1) < 0]
+    if crossed and not some:
+        text += f" The halves of the run even out: {listing(crossed)} times in the first half and the last."
+    return Sentence(text, BIAS, facts)
 
 
 def share(part: ClientShare) -> Sentence:
@@ -294,11 +302,25 @@ def losses(run: Run) -> Sentence | None:
         text = _biased(ends, level, initial_loss(run, other) - every[other])
         text += ONE_SEED if len(ends) > 1 else f" (its loss is {last})"
     elif untested:
-        text = f"Which method is best by losses cannot be said yet, since {untested}: "
-        text += f"“{other}” has the lowest loss ({last})"
+        text = f"Cannot tell yet which method has the lowest loss, since {untested}: “{other}” has it so far ({last})"
     else:
         text = f"{_to_use(run, other, ends, level)}{ONE_SEED}"
     return Sentence(f"{text}.", MODEL, facts)
+
+
+def of_tenths(run: Run) -> Sentence | None:
+    """Say what a significant bias does to the clients with most and fewest reports, beside the least loss of others."""
+    other, ends = endings(run) or ("", [])
+    worst, least = next(iter(ends), None), next(iter(ends[::-1]), None)
+    if other not in references(optimizers(run)) or worst is None or least is None or worst is least:
+        return None
+    keys = [f"learning.{each.name}.loss_of_tenth_{of}" for of in (10, 1) for each in (worst, least)]
+    if not worst.significant or worst.apart < 0 or not {*keys} <= {*run.known}:
+        return None
+    most, without, few, few_without = (number(run.known[key]) for key in keys)
+    text = f"The tenth with the most reports has a loss of {most} with “{worst.name}” and of {without} with "
+    text += f"“{least.name}”; the tenth with the fewest has {few} and {few_without} (not tested)."
+    return Sentence(text, MODEL, tuple(keys))
 
 
 def _biased(ends: Sequence[Ending], level: float | None, gained: float) -> str:
@@ -309,7 +331,7 @@ def _biased(ends: Sequence[Ending], level: float | None, gained: float) -> str:
     words = (
         (above, f"{'only ' * bool(rest and not open_)}{{}} stay{{}} biased", ""),
         (open_, f"whether {{}} stay{{}} biased cannot be said yet, since {open_[0].why if open_ else ''}", " so far"),
-        (rest, "{} do{es} not end significantly above that" if above or open_ else "{} show{} no significant bias", ""),
+        (rest, "{} do{es} not end significantly above it" if above or open_ else "{} show{} no significant bias", ""),
     )
     clauses = list[str]()
     for some, says, when in words:
@@ -317,7 +339,7 @@ def _biased(ends: Sequence[Ending], level: float | None, gained: float) -> str:
         place = f": {it} end{s}{when} {_far(some, level)} unbiased training" * (not clauses and len(some) > 0)
         if place and level is not None and gained > 0:
             parts = sorted(abs(each.apart) / gained for each in some)
-            place += f", {' to '.join(dict.fromkeys(map(percent, (parts[0], parts[-1]))))} of what that gained"
+            place += f", or {' to '.join(dict.fromkeys(map(percent, (parts[0], parts[-1]))))} of what training gained"
         clauses += [f"{says.format(who, s, es='es' * bool(s))}{place}"] if some else []
     return capitalized("; ".join(clauses))
 
@@ -408,8 +430,8 @@ def favoured(run: Run) -> Favoured | None:
     why, remedy, settings = "", "", dict[str, str]()
     if kind == "fedbuff" and options.get("exponent") != 0 and old > (1 + _GAP) * fresh:
         why = f", whose reports it discounts more: they are {number(old, 2)} versions old, not {number(fresh, 2)}"
-        remedy = f"Train “{name}” with smaller discounts of stale reports too (`exponent`)."
-        settings = _beside(choices, name, "exponent", {"discounts-less": 0.25, "discounts-none": 0})
+        remedy = f"Sweep how much “{name}” discounts stale reports (`exponent`)."
+        settings = _sweep(run, name, "exponent", [0, 0.25, 0.5])
     elif kind.endswith("fedavg") and options.get("counts") != "steps" and more > (1 + _GAP) * fewer:
         why = f", whose reports hold {number(fewer, 3)} local steps, not {number(more, 3)}"
         remedy = f"Set a longer deadline, with which “{worst}” does more local steps." if deadline_s else ""
@@ -417,21 +439,19 @@ def favoured(run: Run) -> Favoured | None:
     elif kind == "debiased_fedavg" and not options.get("forgetting") and first < min(1.0, last):
         why = f", since counts of the start still weigh: “{best}” gave {number(first, 2)} times its fair share of the "
         why += f"reports in the first half and {number(last, 2)} times in the last"
-        remedy = f"Train “{name}” with counts of about the last 30 and 10 rounds too (`forgetting`)."
-        settings = _beside(choices, name, "forgetting", {"counts-30-rounds": 0.03, "counts-10-rounds": 0.1})
+        remedy = f"Sweep how fast “{name}” forgets: counts of about the last 100, 30 and 10 rounds (`forgetting`)."
+        settings = _sweep(run, name, "forgetting", [0.01, 0.03, 0.1])
     least = other if gaps[least] < gaps[name] / 2 else ""
     return Favoured(text, why, least, tuple(keys), remedy, settings)
 
 
-def _beside(
-    choices: Mapping[str, OptimizerChoice], name: str, option: str, values: Mapping[str, float]
-) -> dict[str, str]:
-    """Return the setting that trains an optimizer with other values of an option too; none where a name is taken."""
-    same = {"kind": choices[name].kind, **choices[name].options}
-    more = [same | {"name": label, option: value} for label, value in values.items()]
-    every = [*(each.model_dump(mode="json", exclude_none=True) for each in choices.values()), *more]
-    ways = [", ".join(f"{key}: {json.dumps(value)}" for key, value in each.items()) for each in every]
-    return {} if {*choices} & {*values} else {"learning.optimizers": f"[{', '.join(f'{{{way}}}' for way in ways)}]"}
+def _sweep(run: Run, name: str, option: str, values: Sequence[float]) -> dict[str, str]:
+    """Return the settings that sweep an option of an optimizer, by its loss; none where the file sweeps keys."""
+    learning, sweep = run.scenario.learning, run.scenario.sweep
+    if learning is None or (sweep is not None and sweep.paths):
+        return {}
+    at = [each.label for each in learning.optimizers].index(name)
+    return {"sweep.grid": f"{{learning.optimizers.{at}.{option}: {[*values]}}}", "headline": _loss(name)}
 
 
 def by_group_of_data(run: Run) -> Sentence | None:
@@ -458,31 +478,38 @@ def noise_cost(run: Run) -> Sentence | None:
     return Sentence(text, MODEL, ("privacy.epsilon", *(f"learning.{name}.privacy_noise_loss" for name in noise)))
 
 
+def by_figure(run: Run, key: str) -> dict[str, str]:
+    """Return what is measured by ``learning.OPTIMIZER.figure`` of all methods, the best first; empty of one method."""
+    entry, figure = split(key)[0], key.rpartition(".")[2]
+    twins, every = references(optimizers(run)), optimizer_figures(run, figure)
+    every = {name: value for name, value in every.items() if name not in twins}
+    if entry is None or not entry.better or split(key)[1].get("optimizer") not in every or len(every) < 2:
+        return {}
+    order = sorted(every, key=lambda name: every[name] if entry.better == "lower" else -every[name])
+    write, rests = wording_of(key).write, f"below {number(DUST)}" if figure == "bias" else wording_of(key).write(0.0)
+    return {name: rests if 0 <= every[name] < DUST else write(every[name]) for name in order}
+
+
 def against_methods(run: Run, key: str) -> Sentence | None:
     """Say a figure of one optimizer beside those of the others; None where it has no others, or no side is better."""
     entry, parts = split(key)
-    name, figure = parts.get("optimizer", ""), key.rpartition(".")[2]
-    twins, every = references(optimizers(run)), optimizer_figures(run, figure)
-    every = {each: value for each, value in every.items() if each not in twins}
-    if entry is None or not entry.better or name not in every or len(every) < 2:
+    name, figure, values, kinds = parts.get("optimizer", ""), key.rpartition(".")[2], by_figure(run, key), renamed(run)
+    if entry is None or not values:
         return None
-    sign, write = 1.0 if entry.better == "lower" else -1.0, wording_of(key).write
-    order = sorted(every, key=lambda each: sign * every[each])
-    rests = f"below {number(DUST)}" if figure == "bias" else write(0.0)
-    shown = {each: f"“{each}” ({rests if 0 <= every[each] < DUST else write(every[each])})" for each in order}
+    every, order = optimizer_figures(run, figure), [*values]
+    shown = {each: f"“{each}” ({'; '.join(filter(None, (values[each], kinds.get(each))))})" for each in order}
     best = [each for each in order if every[each] == every[order[0]]]
-    beaten = [shown[each] for each in order if sign * every[each] > sign * every[name]]
+    beaten = [shown[each] for each in order[order.index(name) :] if every[each] != every[name]]
     if name in best:
         second = f", then {shown[order[len(best)]]}" if len(best) < len(order) else ""
-        text = f"{listing([shown[each] for each in best])} {'is' if len(best) == 1 else 'are'} best{second}"
+        text = f"{listing([shown[each] for each in best])} {'is' if len(best) == 1 else 'are'} best{second},"
     else:
-        ahead = (
-            f"ahead of {listing_of(beaten, _FEW_METHODS)}, and behind" if beaten else "behind the others, first of all"
-        )
-        text = f"{shown[name]} is {ahead} {shown[best[0]]}"
-    text += f", by the {entry.words.replace('OPTIMIZER', 'each')}"
-    flag = f"{'' if converged(run, *every) else '; a loss has not converged'} (one seed, not tested)"
-    return Sentence(f"{text}{flag}.", MODEL, tuple(f"learning.{each}.{figure}" for each in (name, *every)))
+        ahead = f"ahead of {listing_of(beaten, _FEW_METHODS)}, but {shown[best[0]]} is best"
+        text = f"{shown[name]} is {ahead if beaten else f'behind the others, of which {shown[best[0]]} is best'},"
+    text = f"In this one seed {text} by the {entry.words.replace('OPTIMIZER', 'each')}"
+    moving = sum(not converged(run, each) for each in order)
+    still = f"; {moving} of {len(order)} losses have not converged" if moving else ""
+    return Sentence(f"{text}{still}.", MODEL, tuple(f"learning.{each}.{figure}" for each in (name, *order)))
 
 
 def cost_parts(run: Run) -> dict[str, float]:
@@ -492,6 +519,25 @@ def cost_parts(run: Run) -> dict[str, float]:
     each = {"fleet.bytes_down": prices.gigabyte / 1e9, "fleet.bytes_up": prices.gigabyte / 1e9}
     each |= {"fleet.energy": prices.kilowatt_hour / 1e3, "sessions.device_hours": prices.device_hour}
     return {key: price * run.known[key] for key, price in each.items() if price and key in run.known}
+
+
+def kept(run: Run) -> Sentence | None:
+    """Say which optimizers keep something on each device from one participation to the next, and how large it is."""
+    sizes = {name: size for name, size in optimizer_figures(run, "client_mb").items() if size}
+    if not sizes:
+        return None
+    kinds = {} if (of := run.scenario.learning) is None else {each.label: each.kind for each in of.optimizers}
+    models = {name: footprint(kinds.get(name, "")) for name in sizes}
+    ways = [f"“{name}” keeps {_kept(models[name], size)}" for name, size in sizes.items()]
+    others = "; the others keep nothing there" * (len(sizes) < len(optimizer_figures(run, "loss")))
+    facts = tuple(f"learning.{name}.client_mb" for name in sizes)
+    return Sentence(f"On each device {listing(ways)} between participations{others}.", COST, facts)
+
+
+def _kept(needs: "Footprint | None", megabytes: float) -> str:
+    """Write how many models and bytes are kept: ``1 model (40 B)``."""
+    size = quantity(1e6 * megabytes, "B")
+    return size if needs is None else f"{count(needs.client, 'model')} ({size})"
 
 
 _PAID = {
@@ -649,8 +695,8 @@ def left_to_chance(run: Run) -> bool:
     asked = scenario.headline or ("" if scenario.decide is None else scenario.decide.metric)
     if asked and any(part.key == asked and _wide(part) for part in bias.parts):
         return True
-    methods = against_methods(run, asked) if converged(run, *optimizer_figures(run, "loss")) else None
-    return first is not None and first in (methods, None if bias.whole else trend(bias))
+    ranked = losses(run) if len((endings(run) or ("", []))[1]) > 1 else None
+    return first is not None and first in (against_methods(run, asked), ranked, None if bias.whole else trend(bias))
 
 
 def sentences(run: Run) -> Iterator[Sentence]:
@@ -664,8 +710,8 @@ def sentences(run: Run) -> Iterator[Sentence]:
     by_question: dict[str, list[Sentence | None]] = {
         WHAT: [staleness(run), how_often(run), of_study(run)],
         BIAS: [trend(bias), *map(contrast, widest), how_even(run, bias), groups, long_run(run)],
-        MODEL: [losses(run), by_group_of_data(run), swing(run), noise_cost(run)],
-        COST: [costs(run), waiting(run), wasted(run)],
+        MODEL: [losses(run), of_tenths(run), by_group_of_data(run), swing(run), noise_cost(run)],
+        COST: [costs(run), kept(run), waiting(run), wasted(run)],
     }
     if one_round(run):
         by_question = {WHAT: by_question[WHAT], COST: [wasted(run)]}

@@ -110,6 +110,12 @@ class OptimizerChoice(SparseModel, Component):
         """The name in tables and metrics."""
         return self.name or self.kind.rpartition(":")[2]
 
+    @property
+    def in_words(self) -> str:
+        """The kind and what is written of it: ``fedavg with server = adam``."""
+        given = {**self.options, **({} if self.server is None else {"server": self.server.kind})}
+        return f"{self.kind}{' with ' * bool(given)}{', '.join(f'{key} = {value}' for key, value in given.items())}"
+
 
 class Start(Model):
     """A model in a file, as a run directory keeps them in models.npz."""

@@ -412,12 +412,14 @@ def test_where_sessions_are_aborted_fewer_are_proposed(small: Load, aborted: flo
     assert commands == ["fedsim sweep made.fedsim.yaml --set 'sweep.grid={server.over_select: [1, 1.25, 1.5]}'"] * asked
 
 
-def test_other_seeds_are_the_last_of_what_is_advised(run: Run) -> None:
-    """They come after what a finding asks for, which is a main step; the page folds all but the first."""
-    given = manifest(known(run, rounds__waiting_share=0.3), command="fedsim run made.fedsim.yaml")
-    remedies = [each.command for each in run_answer(given).remedies]
+@pytest.mark.parametrize(("headline", "first"), [("rounds.count", False), (None, True)])
+def test_other_seeds_are_the_last_of_what_is_advised(run: Run, headline: str | None, first: bool) -> None:
+    """They come after what a finding asks for, unless the headline ranks methods; the page folds all but the first."""
+    asked = scenario(known(run, rounds__waiting_share=0.3), headline=headline)
+    remedies = [each.command for each in run_answer(manifest(asked, command="fedsim run made.fedsim.yaml")).remedies]
     assert len(remedies) > 1
-    assert ["seeds" in each for each in remedies] == [False] * (len(remedies) - 1) + [True]
+    others = [False] * (len(remedies) - 1)
+    assert ["seeds" in each for each in remedies] == ([True, *others] if first else [*others, True])
 
 
 @pytest.mark.parametrize(("low", "high", "first"), [(0.8, 1.3, True), (0.98, 1.03, False), (1.1, 1.3, False)])

@@ -20,7 +20,7 @@ from fedsim.pages.checks import checks_of
 from fedsim.pages.methods import compare_losses
 from fedsim.pages.run import run_answer
 from fedsim.pages.tables import learning_table
-from fedsim.pages.words import by_group_of_data, losses, measured, noise_cost, share, swing
+from fedsim.pages.words import by_group_of_data, kept, losses, measured, noise_cost, of_tenths, share, swing
 from fedsim.run.check import Grade
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
@@ -148,13 +148,13 @@ def test_a_method_is_seldom_told_apart_from_its_twin(write: Write, seeds: int, m
     [
         (
             {"a": 5.0, "b": 5.0},
-            r"“[ab]” and “[ab]” show no significant bias: they end .* unbiased training, [^,]* % of what that gained "
-            r"\(one seed\)\.",
+            r"“[ab]” and “[ab]” show no significant bias: they end .* unbiased training, "
+            r"or [^,]* % of what training gained \(one seed\)\.",
         ),
         (
             {"a": 5.4, "b": 5.0, "c": 4.6},
             r"Only “a” stays biased: it ends 0\.[34]\d* above unbiased training; “b” and “c” "
-            r"do not end significantly above that \(one seed\)\.",
+            r"do not end significantly above it \(one seed\)\.",
         ),
         (
             {"a": 4.6},
@@ -170,11 +170,11 @@ def test_which_methods_stay_biased(run: Run, ends: Mapping[str, float], pattern:
 
 def test_the_table_says_on_which_side_a_significant_difference_lies(run: Run) -> None:
     """Below unbiased training it is no bias; below another method there is no such side."""
-    for reference, cells in {"a_uniform": {"yes", "no", "yes, below"}, "c": {"yes", "no"}}.items():
+    for reference, cells in {"a_uniform": {"yes", "no", "no, below"}, "c": {"yes", "no"}}.items():
         given = trained(run, {"a": 5.4, "b": 4.6 if reference == "a_uniform" else 5.3, "d": 5.0, reference: 5.0})
         table = learning_table(given)
         assert table is not None
-        at = table.header.index("Significant in this run")
+        at = table.header.index("Stays biased" if reference == "a_uniform" else "Significant in this run")
         assert cells - {"no"} <= {row[at] for row in table.rows} <= cells | {NO_VALUE}
 
 
@@ -239,33 +239,46 @@ def test_without_a_reference_the_lowest_loss_is_advised(
     text = words(changed(given, metrics={**given.metrics, **known}))
     assert re.fullmatch(rf"By this run, use “[ab]”, which has the lowest loss \([\d.]+\){advice} \(one seed\)\.", text)
     moving = changed(given, metrics={**given.metrics, "learning.a.converged": 0.0})
-    assert words(moving).startswith(
-        "Which method is best by losses cannot be said yet, since a loss has not converged: “"
-    )
+    cannot = "Cannot tell yet which method has the lowest loss, since a loss has not converged: “"
+    assert words(moving).startswith(cannot)
 
 
 @pytest.mark.parametrize(
     ("figures", "says"),
     [
-        ((0.1, 0.3), "“fedavg” (0.100) is best, then “b” (0.300)"),
-        ((0.3, 0.1), "“fedavg” (0.300) is behind the others, first of all “b” (0.100)"),
-        ((0.3, 0.1, 0.5), "“fedavg” (0.300) is ahead of “c” (0.500), and behind “b” (0.100)"),
-        ((0.0, 3e-14), "“fedavg” (below 1e\N{MINUS SIGN}9) is best, then “b” (below 1e\N{MINUS SIGN}9)"),
-        ((0.1, 0.1), "“fedavg” (0.100) and “b” (0.100) are best"),
+        ((0.1, 0.3), "“fedavg” (0.100) is best, then “b” (0.300; debiased_fedavg with forgetting = 0.01)"),
+        (
+            (0.3, 0.1),
+            "“fedavg” (0.300) is behind the others, of which “b” (0.100; debiased_fedavg with forgetting = 0.01) is "
+            "best",
+        ),
+        (
+            (0.3, 0.1, 0.5),
+            "“fedavg” (0.300) is ahead of “c” (0.500; fedavg with server = adam), but “b” (0.100; debiased_fedavg with "
+            "forgetting = 0.01) is best",
+        ),
+        (
+            (0.0, 3e-14),
+            "“fedavg” (below 1e\N{MINUS SIGN}9) is best, then “b” (below 1e\N{MINUS SIGN}9; debiased_fedavg with "
+            "forgetting = 0.01)",
+        ),
+        ((0.1, 0.1), "“fedavg” (0.100) and “b” (0.100; debiased_fedavg with forgetting = 0.01) are best"),
     ],
 )
 def test_a_figure_beside_those_of_others_begins_with_the_verdict(
     run: Run, figures: tuple[float, ...], says: str
 ) -> None:
-    given = trained(run, dict(zip(("fedavg", "b", "c"), (5.4, 5.0, 5.2), strict=True)))
+    given, forgets = trained(run, dict(zip(("fedavg", "b", "c"), (5.4, 5.0, 5.2), strict=True))), {"forgetting": 0.01}
+    choices = [{"kind": "fedavg"}, {"kind": "debiased_fedavg", "name": "b", **forgets}]
+    choices += [{"kind": "fedavg", "name": "c", "server": {"kind": "adam"}}]
+    given = changed(given, scenario=given.scenario.with_values({"learning.optimizers": choices}))
     known = {f"learning.{name}.bias": each for name, each in zip(("fedavg", "b", "c"), figures, strict=False)}
-    for more, flag in (({}, ""), ({"learning.b.converged": 0.0}, "; a loss has not converged")):
+    open_ = f"; 1 of {len(figures)} losses have not converged"
+    for more, flag in (({}, ""), ({"learning.b.converged": 0.0}, open_)):
         said = measured(changed(given, metrics={**given.metrics, **known, **more}), "learning.fedavg.bias")
+        by = f", by the distance of the mean model of each from the optimum{flag}."
         assert said is not None
-        assert (
-            said.text
-            == f"{says}, by the distance of the mean model of each from the optimum{flag} (one seed, not tested)."
-        )
+        assert said.text == f"In this one seed {says}{by}"
 
 
 def by_group(run: Run, kind: Mapping[str, object], losses: Sequence[float], known: Mapping[str, float]) -> Run:
@@ -316,7 +329,7 @@ def test_which_group_a_model_favours_and_why(
         f"({worst[0]:g}){why}"
     )
     assert [each.remedy.partition(" (")[0] for each in checks] == (
-        ["Train “a” with smaller discounts of stale reports too"] if "discounts" in why else []
+        ["Sweep how much “a” discounts stale reports"] if "discounts" in why else []
     )
 
 
@@ -392,3 +405,24 @@ def test_debiasing_is_advised_only_where_it_may_help(
     assert ("debiased_fedavg" in check.remedy) == debias == ("optimizers" in check.turns)
     assert check.remedy.startswith("Sweep the separation")
     assert check.text not in [each.text for each in run_answer(given).alarms]  # a finding, and no reason against trust
+
+
+@pytest.mark.parametrize(("above", "says"), [(0.4, True), (0.0, False), (-0.4, False)])
+def test_what_a_bias_does_to_those_with_most_and_fewest_reports(run: Run, above: float, says: bool) -> None:
+    given = trained(run, {"a": 5.0 + above, "b": 4.9, "a_uniform": 5.0})
+    tenths = dict(zip(("a.loss_of_tenth_10", "b.loss_of_tenth_10", "a.loss_of_tenth_1"), (1.0, 2.0, 3.0), strict=True))
+    known = {f"learning.{key}": value for key, value in {**tenths, "b.loss_of_tenth_1": 4.0}.items()}
+    said = of_tenths(changed(given, metrics={**given.metrics, **known}))
+    text = "The tenth with the most reports has a loss of 1 with “a” and of 2 with “b”; the tenth with the fewest has 3"
+    assert (said and said.text) == (f"{text} and 4 (not tested)." if says else None)
+    assert of_tenths(given) is None
+
+
+@pytest.mark.parametrize(("size", "text"), [(4e-5, "“feddyn” keeps 1 model (40 B)"), (0.0, None)])
+def test_what_methods_keep_on_devices_is_a_cost(run: Run, size: float, text: str | None) -> None:
+    given = trained(run, {"fedavg": 5.4, "feddyn": 5.0})
+    choices = {"learning.optimizers": ["fedavg", {"kind": "feddyn", "mu": 1}]}
+    known = {"learning.fedavg.client_mb": 0.0, "learning.feddyn.client_mb": size}
+    said = kept(changed(given, metrics={**given.metrics, **known}, scenario=given.scenario.with_values(choices)))
+    whole = f"On each device {text} between participations; the others keep nothing there."
+    assert (said and said.text.replace("\N{NARROW NO-BREAK SPACE}", " ")) == (whole if text else None)

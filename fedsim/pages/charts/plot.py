@@ -33,7 +33,7 @@ from fedsim.pages.tables import Table, thinned
 POINTS = 160  # at most so many points of one line: about three pixels each in the page
 _ROUNDING = 1e-12  # of the largest value of a chart: smaller ones are 0
 _ROW_ENTRY = 0.05  # of the height, what each entry of the legend of rows takes
-_LINE, _ENTRIES, _ENTRY = 50, 2, 0.06  # characters of a line of a legend, lines that fit, the height of each more
+_LINE, _ENTRIES, _ENTRY = 50, 2, 0.085  # characters of a line of a legend, lines that fit, the height of each more
 _DESCRIBED = 8  # lines or rows described at most
 _ROW_NAME = 28  # characters of a name that fit to the left of a row
 _POINT_NAME = 30  # and beside a point

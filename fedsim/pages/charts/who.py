@@ -10,7 +10,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import count, duration, listing, number, percent
 from fedsim.common.instants import time_unit
 from fedsim.measure.frequencies import fair_counts, gini
-from fedsim.pages.bias import Bias, bias_of, group_spans, moved_groups
+from fedsim.pages.bias import Bias, Seen, bias_of, group_spans, moved_groups
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import POINTS, AxisLook, Rows, Rule, Series, line_plot, row_plot
 from fedsim.pages.tables import GROUP_ROWS
@@ -19,6 +19,7 @@ from fedsim.run.run import Run
 _IN_ORDER = ("group", "zone", "weight", "availability", "speed", "client")  # of the ways to part the clients
 _NAMES = {"group": "groups", "zone": "zones", "weight": "weights"}  # of the charts of these kinds, after ``who-``
 _SHARE = "participation share (1: equal)"
+_UNLIKE = 0.1  # of the fewest local steps, by which groups differ at least where these are drawn
 _GROUPS = 8  # groups that are shown at most where none differs significantly
 
 
@@ -38,10 +39,12 @@ def who_charts(run: Run, bias: Bias) -> list[Chart | None]:
     widest = bias.trend or (bias.contrasts[0][0].kind if bias.contrasts else "")
     first = widest if widest in significant else next(iter([*significant, *ways]), None)
     first = asked if asked in ways else first
-    shown = [*significant, *(["group"] if 1 < len(ways.get("group", ())) <= _GROUPS else [])]
+    few = 1 < len(ways.get("group", ())) <= _GROUPS and not moved_groups(run)  # else groups are drawn over time
+    shown = [*significant, *["group"] * few]
     alone = lorenz_chart({"measured": run}, "lorenz" if first else "who")
     if first is None:
         return [alone]
+    alone = alone and replace(alone, aside=bias.seen in {Seen.NONE, Seen.EVEN})
     others = [
         _row_chart(run, ways[kind], f"who-{_NAMES.get(kind, kind)}") for kind in dict.fromkeys(shown) if kind != first
     ]
@@ -80,6 +83,17 @@ def _row_chart(run: Run, way: pl.DataFrame, name: str) -> Chart:
     )
     by = {"zone": "time zone", "availability": "available time"}.get(kind, kind)
     return replace(row_plot(rows, name, f"Who takes part, by {by}", notes), finding=finding)
+
+
+def steps_chart(run: Run) -> Chart | None:
+    """Draw how many local steps the reports of each group hold; None unless groups differ in that by a tenth."""
+    keys = {name: f"group.{name}.sessions.steps_mean" for name in run.clients["group"].unique(maintain_order=True)}
+    means = {name: run.known[key] for name, key in keys.items() if key in run.known}
+    if not 1 < len(means) <= _GROUPS or max(means.values()) <= (1 + _UNLIKE) * min(means.values()):
+        return None
+    values, full = np.array([*means.values()]), np.full(len(means), True)
+    rows = Rows([*means], values, None, full, ("measured", ""), "local steps of a report, on average", scale="from 0")
+    return row_plot(rows, "steps", "Local steps, by group")
 
 
 def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
