@@ -94,10 +94,8 @@ def bias_table(run: Run, bias: Bias) -> Table | None:
     )
 
 
-def ending_table(what: str, endings: pl.DataFrame) -> Table | None:
-    """Show how rounds or sessions ended, given ``outcome`` and ``len``; None where all ended alike."""
-    if len(endings) < 2:
-        return None
+def ending_table(what: str, endings: pl.DataFrame) -> Table:
+    """Show how rounds or sessions ended, given ``outcome`` and ``len``: how many did so."""
     ranked = endings.sort("len", "outcome", descending=[True, False])
     total = endings["len"].sum()
     rows = tuple((str(outcome), count(number), percent(number / total)) for outcome, number in ranked.iter_rows())

@@ -215,8 +215,10 @@ def diverged(trials: Trials) -> Iterator[Check]:
     runs = {name: values == 1 for name, values in every.items() if (values == 1).any()}
     if not runs:
         if (optimizers := by_optimizer(trials)) is not None and (lost := optimizers.meta["lost"]):
-            far, verb = listing_of([f"“{name}”" for name in lost], NAMED), "is" if len(lost) == 1 else "are"
-            text = f"{far} diverged, more than ten times as far off as others in some runs, and {verb} not compared."
+            several = len(optimizers.meta["cases"]) > 1
+            far = [f"“{name}”{f' in {listing_of(cases, NAMED)}' * several}" for name, cases in lost.items()]
+            text = f"{listing_of(far, NAMED)} diverged, more than ten times as far off as others in some runs, and "
+            text += f"{'is' if len(lost) == 1 else 'are'} not compared."
             yield Check("diverged", Grade.CAUTION, text)
         elif every:
             yield Check("diverged", Grade.OK, "No training diverged.")
@@ -256,7 +258,7 @@ def _lower_step(trials: Trials) -> tuple[str, str]:
     several = learning is not None and any(each.local_step_size is not None for each in learning.optimizers)
     if not isinstance(step, ConstantSchedule) or several or any("step_size" in name for name in trials.swept):
         return LOWER_STEP, ""
-    text = f"Lower the step from {number(step.initial)} (`learning.step_size`): too large a step lowers no loss."
+    text = f"Try a lower step than {number(step.initial)} (`learning.step_size`): too large a step is a likely cause."
     return text, command_of(trials.meta, "", {"learning.step_size": f"{step.initial / 10:g}"})
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
-from inspect import getdoc, getmodule
+from inspect import getdoc
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -52,6 +52,7 @@ from fedsim.trials.optimizers import (
     RANK,
     allowed,
     by_optimizer,
+    configured,
     footprint,
     in_case,
     metrics_of,
@@ -436,33 +437,38 @@ def parts_table(trials: Trials, name: str, parts: Mapping[str, str]) -> Table:
 def optimizer_table(optimizers: Trials, failed: Sequence[str] = ()) -> Table:
     """Show optimizers by mean rank, how they stand, and their figure in every case; `failed` have no rank."""
     contrast, figure, cases = ranked(optimizers), optimizers.meta["figure"], optimizers.meta["cases"]
-    header, caption = ["Optimizer", "Standing", "From the best"], "Optimizers, the best first"
+    several = len(cases) > 1  # whose intervals take more room than there is, and whose ranks are drawn
+    header, caption = ["Optimizer", "Standing", *["From the best"] * (not several)], "Optimizers, the best first"
     gone = dict.fromkeys(optimizers.meta["lost"], "far off") | dict.fromkeys(optimizers.meta["elsewhere"], "not ranked")
     names, gone = optimizers.settings["optimizer"], gone | dict.fromkeys(failed, _FAILED)
     states = [contrast.standing(row) or Standing.UNTESTED for row in range(len(contrast.mean))]
-    values = [[gone.get(name, _WORDS.get(state, state.value)) for name, state in zip(names, states, strict=True)]]
+    words = _WORDS | ({Standing.REFERENCE: "best so far"} if Standing.FEW in states else {})
+    values = [[gone.get(name, words.get(state, state.value)) for name, state in zip(names, states, strict=True)]]
     ends = zip(names, contrast.difference.tolist(), contrast.tested_half.tolist(), strict=True)
     no_rank, apart = {*failed, *(names[row] for row in contrast.order[:1].tolist())}, wording_of(RANK).difference
-    values.append([apart(*end) if np.isfinite(end[0]) and name not in no_rank else NO_VALUE for name, *end in ends])
-    caption += f", and {FIGURE_WORDS[figure]}" * (ranked_by(optimizers) == RANK)  # ranks are drawn
-    several = len(cases) > 1  # whose intervals take more room than there is
+    away = [apart(*end) if np.isfinite(end[0]) and name not in no_rank else NO_VALUE for name, *end in ends]
+    values += [away] * (not several)
+    caption += f", and {FIGURE_WORDS[figure]}" * several
     for case in cases:
         samples = optimizers.samples(in_case(figure, case))
         values.append(cells(interval(samples).mean, np.full(2, np.nan)[:, None] if several else margins(samples)))
     header += [case or capitalized(FIGURE_WORDS[figure]) for case in cases]
     rows = tuple((names[row], *(each[row] for each in values)) for row in order_of(contrast))
-    note = "" if contrast.untested else f"From the best: {contrast.test}."
+    rows = tuple(row for row in rows if 2 * row[2:].count(NO_VALUE) <= len(cases) + 1)  # a sentence says who has few
+    note = "" if contrast.untested else f"{'Worse' if several else 'From the best'}: {contrast.test}."
     return Table(f"{caption}: {'means' if several else _INTERVAL}", tuple(header), rows, 2, note)
 
 
-def methods_table(optimizers: Trials) -> Table:
+def methods_table(trials: Trials, optimizers: Trials) -> Table:
     """Say of each built-in optimizer what it is, how many models a report has, and how many are kept of a client."""
     from fedsim.learning.optimizers import OPTIMIZERS
 
-    rows = list[tuple[str, ...]]()
+    rows, written = list[tuple[str, ...]](), configured(trials)
     for name, kind in optimizers.settings["optimizer", "kind"].iter_rows():
         if (needs := footprint(kind)) is not None:
-            what = (getdoc(getmodule(OPTIMIZERS.find(kind))) or "").partition("\n")[0]
+            what = (getdoc(OPTIMIZERS.find(kind)) or "").partition("\n")[0]
+            here = written[name].in_words if name in written and len(optimizers.meta["cases"]) < 2 else kind
+            what += f" Here: {here}." * (here != kind)
             rows.append((name, what, *map(str, (needs.sent, needs.client, needs.per_participant))))
     head = ("Optimizer", "What it is", "Models a report", "Kept on each device", "Kept per client on the server")
     return Table("What optimizers are, send and keep", head, tuple(rows), 2, aside=len(rows) > _OPTIMIZERS)
@@ -497,9 +503,15 @@ def _won(optimizers: Trials, case: str, best: Sequence[int]) -> str:
     return f"{names[best[0]]} {value}{f'; tied: {tied}' if tied else ''}"
 
 
-def leaders(optimizers: Trials) -> list[tuple[str, int]]:
-    """Return the best-ranked optimizer within each of `MEMORY`, each optimizer once, within the most that it leads."""
-    within, order = allowed(optimizers), ranked(optimizers).order.tolist()
+def leaders(optimizers: Trials) -> list[tuple[str, int, float]]:
+    """Return the best-ranked optimizer within each of `MEMORY`, each optimizer once, within the most that it leads.
+
+    With each comes its figure in multiples of that of the first, in the median case; NaN where some are below 0.
+    """
+    within, order, about = allowed(optimizers), ranked(optimizers).order.tolist(), optimizers.meta
     best = {at: next((row for row in order if within[at][row]), None) for at in reversed(range(len(MEMORY)))}
     most = {row: MEMORY[at] for at, row in best.items() if row is not None}
-    return [(memory, row) for row, memory in reversed(most.items())]
+    figures = np.stack([optimizers.samples(in_case(about["figure"], case)).mean(axis=1) for case in about["ranked"]])
+    pairs = [figures[:, [row, order[0]]] for row in most]
+    times = [np.median(each[:, 0] / each[:, 1]) if (each > 0).all() else np.nan for each in pairs]
+    return [(memory, row, float(each)) for (row, memory), each in zip(most.items(), times, strict=True)][::-1]

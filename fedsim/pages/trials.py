@@ -54,7 +54,7 @@ from fedsim.trials.decision import (
     without_noise,
     worth,
 )
-from fedsim.trials.optimizers import MEMORY, by_optimizer, footprint, in_case, metrics_of, ranked, twins
+from fedsim.trials.optimizers import MEMORY, by_optimizer, cases_won, footprint, in_case, metrics_of, ranked, twins
 from fedsim.trials.trials import COARSE, COMPARED, FACTS, FULL, SIDE, Trials
 
 _ROWS = 24  # settings in a picture at most
@@ -93,6 +93,7 @@ def trials_answer(trials: Trials, checks: Sequence[Check] = ()) -> Answer:
         verdict=sweep_verdict(trials),
         checks=in_own_folders(agreeing(checks)),
         sentences=sorted(sentences, key=lambda each: QUESTIONS.index(each.about)),
+        picture="curves" if tables.untrained(trials) else "",
         tiles=tuple(_tiles(trials, optimizers, choice)),
         sections=tuple(_sections(trials, optimizers, tables.marked(trials))),
         figures=_FIGURES,
@@ -116,12 +117,23 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
     if optimizers is None:
         return f"{_choice(trials)}{flag}."
     several = len(optimizers.meta["cases"]) > 1
-    led = leaders(optimizers)[1:] if several else []
-    less = [f"; best {_ROOM[memory]}: {optimizers.names[row]}" for memory, row in led]
+    has, less = _over_cases(ranking_of(trials), optimizers) if several else ("", "")
     gain, least = "", min((ratio for of in tables.start_ratios(trials) for ratio in of.values()), default=1.0)
     if optimizers.meta["figure"] == "loss" and not several and least < 1 and tables.gained_nothing(trials):
         gain = f", no more than {percent(1 - least)} below its initial model"
-    return f"{_leading(ranking_of(trials), among=gain)}{''.join(less)}{flag}."
+    return f"{_leading(ranking_of(trials), among=gain, has=has)}{less}{flag}."
+
+
+def _over_cases(ranking: Ranking, optimizers: Trials) -> tuple[str, str]:
+    """Say in how many cases the first by mean rank is best or ties, and what those give up that keep less."""
+    cases, (_, first, _), *led = len(optimizers.meta["cases"]), *leaders(optimizers)
+    won, less = len(cases_won(optimizers)[first]), ""
+    often = f"{won} of {count(cases)}" if won < cases else "both" if cases == 2 else f"all {count(cases)}"
+    for memory, row, times in led:
+        of = "" if less else f" its {FIGURE_WORDS[optimizers.meta['figure']]} in the median case"
+        less += f"; {_ROOM[memory]}, {optimizers.names[row]}"
+        less += f", at {number(times, 3)} times{of}" if np.isfinite(times) else ""
+    return f"is best, or ties, in {often} cases (mean rank {ranking.sure(first)})", less
 
 
 def _flag(trials: Trials, checks: Sequence[Check]) -> str:
@@ -294,13 +306,13 @@ def _left_out(judged: JudgedSettings) -> list[int]:
     return np.flatnonzero(judged.unfit & better).tolist()
 
 
-def _leading(ranking: Ranking, choose: str = "", among: str = "") -> str:
+def _leading(ranking: Ranking, choose: str = "", among: str = "", has: str = "") -> str:
     """Say which setting or optimizer is the best by a metric, and what the tests say of the others."""
     contrast, names, wording = ranking
     best = contrast.best or 0
     if len(names) == 1:
         return f"{wording.words}: {ranking.sure(best)}"
-    has = f"has {wording.extreme(contrast)} ({ranking.sure(best)}{wording.from_uniform}){among}"
+    has = has or f"has {wording.extreme(contrast)} ({ranking.sure(best)}{wording.from_uniform}){among}"
     text = f"{choose}{names[best]}{': it' if choose else ''} {has}"
     few, tied = contrast.rows(Standing.FEW), contrast.rows(*UNDECIDED)
     others = listing_of([f"{names[row]} ({ranking.value(row)})" for row in few or tied], NAMED)
@@ -339,6 +351,8 @@ def _sentences(trials: Trials, optimizers: Trials | None, choice: int | None) ->
         yield Sentence(text, BIAS, (bias,))
     yield from _of_excess(trials)
     if optimizers is not None:
+        if len(optimizers.meta["cases"]) < 2 and np.isfinite(trials.samples(bias)).any():
+            yield Sentence(capitalized(_extremes(trials, bias)), BIAS, (bias,))
         yield from _of_optimizers(optimizers)
     elif sides:
         yield from _of_sides(trials)
@@ -375,8 +389,9 @@ def _trust(trials: Trials, checks: Sequence[Check]) -> Iterator[Sentence]:
         return
     together = f"allow for all {count(contrast.tests, 'difference')} together" if contrast.tests > 1 else "are of one"
     tests = f"tests {together}{'' if contrast.tests > 1 else ' difference'}, at 95\N{NARROW NO-BREAK SPACE}%"
-    tests = "nothing is compared" if len(contrast.order) < 2 or tables.untrained(trials) else tests
-    exact = tests if contrast.tests or tests.startswith("nothing") else "differences are the same with each of them"
+    tests = tests if contrast.tests else "differences are the same with each of them"
+    exact = "nothing is compared" if len(contrast.order) < 2 else tests
+    exact = "settings are not compared, since training failed in every run" if tables.untrained(trials) else exact
     yield Sentence(f"{count_range(min(runs), max(runs))} seeds each: {exact}.", TRUST)
 
 
@@ -501,6 +516,14 @@ def _of_optimizers(optimizers: Trials) -> Iterator[Sentence]:
         kept = [f"keeps {count(models, 'model')} per client {where}" for where, models in stores.items() if models]
         sends = f"{names[row]} sends {count(needs.sent, 'model')} a report"
         yield Sentence(f"{sends}, and {listing(kept) or 'keeps none per client'}.", COST)
+    if len(meta["cases"]) > 1:
+        won = cases_won(optimizers)
+        often = {n: [names[at] for at in won if len(won[at]) == n] for n in range(len(meta["cases"]), 0, -1)}
+        ways = [f"{listing(often[n])} in {n}" for n in often if often[n]]
+        text = f"Best, or not significantly worse, of {len(meta['cases'])} cases: {listing(ways)}."
+        alone = [case for case in meta["cases"] if sum(case in each for each in won.values()) == 1]
+        text += f" In {listing(alone)} no other ties with the best." if alone else " Others tie in every case."
+        yield Sentence(text, MODEL, facts)
     values, usual = optimizers.samples(in_case(meta["figure"], case := meta["cases"][0])).mean(axis=1), "fedavg"
     both = [row, kinds.index(usual)] if len(meta["cases"]) > 1 and usual in kinds else []
     if both and kinds[row] != usual and np.isfinite(values[both]).all():
@@ -567,12 +590,13 @@ def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterat
                 other = [f"; {write(every[at])} {there[at]}" for at in beside if write(every[at]) != value]
                 detail = f"{limits[metric]}{chance[row]}" if metric in limits else f"{there[row]}{''.join(other)}"
                 yield Tile(value, wording.words, detail)
-    if optimizers is not None:
-        (contrast, names, wording), cases = ranking_of(trials), len(optimizers.meta["cases"])
-        for memory, best in leaders(optimizers) if cases > 1 else ():
-            yield Tile(wording.write(float(contrast.mean[best])), wording.words, f"{names[best]}, {memory.lower()}")
-        for best in contrast.order[:3].tolist() if cases < 2 else ():
-            yield Tile(wording.write(float(contrast.mean[best])), wording.words, names[best])
+    if optimizers is not None and len(cases := optimizers.meta["cases"]) > 1:
+        names, ((memory, first, _), *led) = optimizers.names, leaders(optimizers)
+        often = f"{len(cases_won(optimizers)[first])} of {count(len(cases))}"
+        yield Tile(often, f"cases in which {names[first]} is best or ties", memory.lower())
+        for memory, less, times in led if np.isfinite([each[2] for each in led]).all() else ():
+            label = f"times the {FIGURE_WORDS[optimizers.meta['figure']]} of {names[first]}, in the median case"
+            yield Tile(number(times, 3), label, f"{names[less]}, {memory.lower()}")
 
 
 def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterator[Section]:
@@ -581,13 +605,14 @@ def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Ite
     drawn = list[Chart | None]()
     if optimizers is not None:
         ranking, figure = ranking_of(trials), FIGURE_WORDS[optimizers.meta["figure"]]
+        cases = len(optimizers.meta["cases"])
         note = f"By the {figure}; compared by a {ranking.contrasts.test}. What is not compared is not drawn."
         yield Section("winners", "Optimizers by case", (), [tables.winners_table(optimizers)])
         open_ = {Standing.FEW, Standing.UNTESTED} & {*ranking.contrasts.states}
-        chart = _standing_chart(ranking, "ranks", None if open_ else ranking.contrasts.best, note)
+        chart = _standing_chart(ranking, "ranks", None if open_ else ranking.contrasts.best, note, cases < 2)
         table = tables.optimizer_table(optimizers, tables.gained_nothing(trials))
-        yield Section("optimizers", "Optimizers", (chart,), [table, tables.methods_table(optimizers)])
-        if len(optimizers.meta["cases"]) > 1:
+        yield Section("optimizers", "Optimizers", (chart,), [table, tables.methods_table(trials, optimizers)])
+        if cases > 1:
             yield Section("points", "Cases", (), [settings])
     else:
         yield Section("points", "Settings", tuple(_first_charts(trials, row)), [settings])
@@ -606,21 +631,25 @@ def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Ite
 def _first_charts(trials: Trials, row: int | None) -> Iterator[Chart | None]:
     """Draw the settings by what is chosen by, bias along the sweep, and bias beside the pace where that differs."""
     even, along, contrast, aim = bias_metric(trials), trials.axis, ranking_of(trials).contrasts, aim_of(trials).metric
+    failed = tables.untrained(trials) and aim.startswith("learning.")  # of which a chart shows noise
     if trials.scenario.decide is not None and contrast.best is not None:
         yield _standing_chart(ranking_of(trials), _PICTURE, row)
-    elif aim != even:
+    elif aim != even and not failed:
         yield line_chart(trials, aim, _PICTURE, capitalized(wording_of(aim).words), None, row)
     if along is None or along.size < 2:
         return
     theory = "participation.l1_uniform_theory" if even == L1 else None
     agree = [each.text for each in theory_check(trials) if each.state is Grade.OK and theory]
     chart = line_chart(trials, even, "distance", "Distance from uniform (TV)", theory, row)
-    yield chart and replace(chart, finding="".join(agree))
+    yield chart and replace(chart, finding="".join(agree), aside=failed)
     yield trade_off_chart(trials)
 
 
-def _standing_chart(ranking: Ranking, name: str, row: int | None, note: str = "") -> Chart:
-    """Draw a metric of settings or optimizers with its interval, the best first."""
+def _standing_chart(ranking: Ranking, name: str, row: int | None, note: str = "", apart: bool = False) -> Chart:
+    """Draw a metric of settings or optimizers with its interval, the best first; or how far they lie `apart` from it.
+
+    Seeds are paired, so that differences have much shorter intervals than the figures themselves.
+    """
     contrast, names, wording = ranking
     order = contrast.order.tolist() if note else tables.order_of(contrast)  # of optimizers those that are compared
     order = [row for row in order if np.isfinite(contrast.mean[row])]
@@ -629,9 +658,13 @@ def _standing_chart(ranking: Ranking, name: str, row: int | None, note: str = ""
     ways = {Standing.REFERENCE: "the best"} | dict.fromkeys((Standing.TIED, Standing.SAME), "not significantly worse")
     ways |= {Standing.FEW: Standing.FEW.value}
     there = dict.fromkeys(ways[contrast.states[row]] for row in rows if contrast.states[row] in ways)
-    mean, half = wording.scale * contrast.mean[rows], wording.scale * contrast.margin[:, rows]
+    mean, half, axis = contrast.mean[rows], contrast.margin[:, rows], wording.axis
+    if apart and contrast.best is not None:
+        mean = np.where(np.array(rows) == contrast.best, 0.0, contrast.difference[rows])
+        half, axis = contrast.tested_half[rows], f"{axis}, less that of {names[contrast.best]}"
+    mean, half = wording.scale * mean, wording.scale * half
     chosen = next((at for at, each in enumerate(rows) if each == row), None)
     shown, legend = [names[row] for row in rows], (", or ".join(there), "worse, or not compared")
-    data = Rows(shown, mean, half, filled, legend, wording.axis, None, chosen)
+    data = Rows(shown, mean, half, filled, legend, axis, 0.0 if apart else None, chosen)
     notes = [note, f"{count(left)} left out." * (left > 0)]
-    return row_plot(data, name, capitalized(wording.axis), [*filter(None, notes)])
+    return row_plot(data, name, capitalized(axis), [*filter(None, notes)])

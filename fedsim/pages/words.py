@@ -5,7 +5,7 @@ The numbers of a sentence are those of the facts, or of the series and tables, t
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -48,9 +48,6 @@ from fedsim.pages.methods import (
 from fedsim.pages.metric_wording import wording_of
 from fedsim.run.run import Run
 from fedsim.trials.optimizers import footprint
-
-if TYPE_CHECKING:
-    from fedsim.learning.optimizers.optimizer import Footprint
 
 FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
 _NAMED = 6  # methods, groups or separations that a sentence names at most
@@ -526,18 +523,16 @@ def kept(run: Run) -> Sentence | None:
     sizes = {name: size for name, size in optimizer_figures(run, "client_mb").items() if size}
     if not sizes:
         return None
-    kinds = {} if (of := run.scenario.learning) is None else {each.label: each.kind for each in of.optimizers}
-    models = {name: footprint(kinds.get(name, "")) for name in sizes}
-    ways = [f"“{name}” keeps {_kept(models[name], size)}" for name, size in sizes.items()]
+    learning, ways = (
+        run.scenario.learning,
+        [f"“{name}” keeps {quantity(1e6 * size, 'B')}" for name, size in sizes.items()],
+    )
+    for each in () if learning is None else learning.optimizers:
+        if each.label in sizes and (needs := footprint(each.kind)) is not None:
+            ways[[*sizes].index(each.label)] += f" ({count(needs.client, 'model')})"
     others = "; the others keep nothing there" * (len(sizes) < len(optimizer_figures(run, "loss")))
     facts = tuple(f"learning.{name}.client_mb" for name in sizes)
     return Sentence(f"On each device {listing(ways)} between participations{others}.", COST, facts)
-
-
-def _kept(needs: "Footprint | None", megabytes: float) -> str:
-    """Write how many models and bytes are kept: ``1 model (40 B)``."""
-    size = quantity(1e6 * megabytes, "B")
-    return size if needs is None else f"{count(needs.client, 'model')} ({size})"
 
 
 _PAID = {

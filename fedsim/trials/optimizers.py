@@ -14,6 +14,7 @@ import polars as pl
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ScenarioError
 from fedsim.measure.metrics import split
+from fedsim.scenario.learning import OptimizerChoice
 from fedsim.trials.contrasts import FAR, LEVEL, Contrasts, Standing, contrasts, contrasts_of
 from fedsim.trials.trials import Trials
 
@@ -63,7 +64,7 @@ def by_optimizer(trials: Trials) -> Trials | None:
 
     Their facts are `RANK` and, in each case, the figure that they are compared by and `COSTS`. `meta` has the
     ``figure``, the ``cases``, those that are ``ranked``, the optimizers that are ``lost`` in some runs, where they are
-    last or far off, and those that are ``elsewhere``: in too few cases to be ranked.
+    last or far off, with the cases of these, and those that are ``elsewhere``: in too few cases to be ranked.
     """
     others = [name for name in trials.parameters if name not in _choices(trials)]
     cases = trials.setting_names([name for name in others if len(set(trials.texts(name))) > 1])
@@ -80,7 +81,7 @@ def by_optimizer(trials: Trials) -> Trials | None:
     if figure == "bias":  # where no optimum is known, models are compared by their losses
         values = np.where(np.isnan(values).all(axis=(0, 2), keepdims=True), table("average_loss"), values)
     tables = {figure: np.where(table("diverged") == 1, np.inf, values)} | {what: table(what) for what in COSTS}
-    finite, kinds = ~np.isnan(tables[figure]), _kinds(trials)
+    finite, kinds = ~np.isnan(tables[figure]), {name: each.kind for name, each in configured(trials).items()}
     if any(axis.size > 1 and _of_optimizers(axis.parameters) for axis in trials.axes):
         every = list(dict.fromkeys(cases))
         rows = [[row for row, case in enumerate(cases) if case == each] for each in every]
@@ -125,13 +126,13 @@ def of_optimizers(
                 facts |= {in_case(what, case): float(each[row, k, place]) for k, case in enumerate(cases)}
             figures[row, place] = facts
     steady = np.stack([_steady(each) for each in values.swapaxes(0, 1)], axis=1)
-    lost = (~np.isnan(values).all(axis=2) & ~steady).any(axis=1)
+    lost = ~np.isnan(values).all(axis=2) & ~steady
     names = np.array([*kinds])
     about = {
         "figure": figure,
         "cases": [*cases],
         "ranked": np.array(cases)[of_all].tolist(),
-        "lost": names[able & lost].tolist(),
+        "lost": {name: [*np.array(cases)[lost[names == name][0]]] for name in names[able & lost.any(axis=1)]},
         "elsewhere": names[~able].tolist(),
     }
     made = Trials.in_memory("optimizers", {**meta, **about}, figures)
@@ -185,7 +186,7 @@ def ranked_by(optimizers: Trials) -> str:
 @lru_cache(8)
 def ranked(optimizers: Trials) -> Contrasts:
     """Compare optimizers by their mean ranks, or in one case by its figure: those lost nowhere, if there are any."""
-    safe = ~np.isin(optimizers.settings["optimizer"].to_numpy(), optimizers.meta["lost"])
+    safe = ~np.isin(optimizers.settings["optimizer"].to_numpy(), [*optimizers.meta["lost"]])
     return contrasts(optimizers, ranked_by(optimizers), less_is_better=True, eligible=safe if safe.any() else None)
 
 
@@ -207,6 +208,7 @@ def allowed(optimizers: Trials) -> Bools:
     return np.asarray(columns & columns[0])
 
 
+@lru_cache(8)
 def winners(optimizers: Trials) -> list[list[list[int]]]:
     """Return by case, and in it for each of `MEMORY`, the best optimizer, and those without a significant difference.
 
@@ -227,20 +229,35 @@ def winners(optimizers: Trials) -> list[list[list[int]]]:
     return table
 
 
+def cases_won(optimizers: Trials) -> dict[int, list[str]]:
+    """Return the cases in which each optimizer that is ranked is the best of all, or not significantly worse."""
+    gone = {*optimizers.meta["lost"], *optimizers.meta["elsewhere"]}
+    won = {row: list[str]() for row, name in enumerate(optimizers.settings["optimizer"]) if name not in gone}
+    for case, (best, *_) in zip(optimizers.meta["cases"], winners(optimizers), strict=True):
+        for row in won.keys() & {*best}:
+            won[row].append(case)
+    return won
+
+
+def configured(trials: Trials) -> dict[str, OptimizerChoice]:
+    """Return the optimizers of the scenario, and those of a sweep over them, by what results and settings call them."""
+    learning, key = trials.scenario.learning, "learning.optimizers"
+    every = {each.label: each for each in (() if learning is None else learning.optimizers)}
+    there = key in trials.settings.columns
+    for text, written in zip(trials.texts(key), trials.settings[key], strict=True) if there else ():
+        named = [{"kind": each} if isinstance(each, str) else each for each in json.loads(written)]
+        with suppress(ValueError):  # of another version
+            choices = [OptimizerChoice.model_validate(each) for each in named]
+            every |= {each.label: each for each in choices if each.label not in every}
+            every |= {text: choices[0]} if len(choices) == 1 else {}
+    return every
+
+
 def footprint(kind: str) -> "Footprint | None":
     """Return what an optimizer tells of what it sends and keeps; None of one that tells nothing, or is not built in."""
     from fedsim.learning.optimizers import OPTIMIZERS
 
     return getattr(OPTIMIZERS.find(kind), "footprint", None) if kind in OPTIMIZERS.built_in else None
-
-
-def _kinds(trials: Trials) -> dict[str, str]:
-    """Return the kinds of the optimizers of all settings, by name."""
-    learning, settings = trials.scenario.learning, trials.settings
-    kinds = {each.label: each.kind for each in (() if learning is None else learning.optimizers)}
-    for text in settings["learning.optimizers"].to_list() if "learning.optimizers" in settings.columns else ():
-        kinds |= {each["name"]: each["kind"] for each in json.loads(text) if isinstance(each, dict) and "name" in each}
-    return kinds
 
 
 def _choices(trials: Trials) -> list[str]:

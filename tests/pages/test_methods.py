@@ -418,7 +418,7 @@ def test_what_a_bias_does_to_those_with_most_and_fewest_reports(run: Run, above:
     assert of_tenths(given) is None
 
 
-@pytest.mark.parametrize(("size", "text"), [(4e-5, "“feddyn” keeps 1 model (40 B)"), (0.0, None)])
+@pytest.mark.parametrize(("size", "text"), [(4e-5, "“feddyn” keeps 40 B (1 model)"), (0.0, None)])
 def test_what_methods_keep_on_devices_is_a_cost(run: Run, size: float, text: str | None) -> None:
     given = trained(run, {"fedavg": 5.4, "feddyn": 5.0})
     choices = {"learning.optimizers": ["fedavg", {"kind": "feddyn", "mu": 1}]}

@@ -76,4 +76,4 @@ def test_the_pull_is_told_where_it_differs(small: Load, tmp_path: Path) -> None:
     run = run_of(small, tmp_path / "run", server, "population.0.weight={kind: zipf, exponent: 1.2}")
     page, pull = run_answer(run), run.metrics["participation.pull_tv_uniform"]
     assert pull != pytest.approx(bias_of(run).measured, rel=0.01)
-    assert ("Pull on the model, from uniform", percent(pull)) in distances(page)
+    assert ("Weights of clients in the model, from uniform", percent(pull)) in distances(page)

@@ -570,8 +570,10 @@ def test_training_that_lowers_no_loss_is_the_headline(tmp_path: Path) -> None:
         assert (not {"seeds", "edge", "chance"} & {each.name for each in answer.checks}) == failed
         assert ring is None or not failed
         assert any(each.text.endswith("or rise, at every setting.") for each in answer.sentences) == failed
-        assert any(each.text == "6 seeds each: nothing is compared." for each in answer.sentences) == failed
-        lower = "Lower the step from 0.1 (`learning.step_size`): too large a step lowers no loss."
+        alike = "6 seeds each: settings are not compared, since training failed in every run."
+        assert any(each.text == alike for each in answer.sentences) == failed
+        assert (answer.first_picture is not None and answer.first_picture.name == "curves") == failed
+        lower = "Try a lower step than 0.1 (`learning.step_size`): too large a step is a likely cause."
         assert lower in [each.text for each in answer.remedies] or not failed
         assert found == ({Grade.BAD: bad} if curves[0][2] > 1 else {Grade.CAUTION: caution} if curves[1][2] > 1 else {})
 

@@ -27,7 +27,7 @@ from .made_trials import L1, LOSS, PACE, made_trials, noise, sound
 from .sweeps import SEPARATION
 from .test_sweep import plain
 
-LOWER = "Lower the step from 0.1 (`learning.step_size`): too large a step lowers no loss."
+LOWER = "Try a lower step than 0.1 (`learning.step_size`): too large a step is a likely cause."
 OVER = {"cohort": 10, "over_select": 1.3}
 PRIVACY = {"delta": 1e-5, "noise_multiplier": 1.0, "clip": 1.0, "stands_for": 100}
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsim.common.formatting import listing
 from fedsim.pages import write_report
 from fedsim.pages.answer import COST, MODEL
 from fedsim.pages.page import answer_of
@@ -42,7 +43,7 @@ def test_ranks_are_over_cases_that_all_have() -> None:
     assert (some.meta["elsewhere"], some.meta["ranked"]) == (["c"], ["x", "y"])
     every = of_optimizers({}, names, "loss", ("x", "y"), {"loss": np.where(np.isnan(values), np.inf, values)})
     assert every.samples(RANK).ravel().tolist() == [1.5, 2.5, 2]
-    assert (every.meta["elsewhere"], every.meta["lost"]) == ([], ["c"])
+    assert (every.meta["elsewhere"], every.meta["lost"]) == ([], {"c": ["y"]})
     values[0, 1] = np.nan  # each of two has a case of its own, and nothing can be ranked but the second
     apart = of_optimizers({}, names, "loss", ("x", "y"), {"loss": values})
     assert (apart.meta["elsewhere"], apart.meta["ranked"]) == (["a", "c"], ["x", "y"])
@@ -59,12 +60,12 @@ def test_what_is_far_off_with_some_seeds_is_no_tie(tmp_path: Path, far: list[flo
     folder = write_points(tmp_path / "s", LAWS[:2], figures, seeds=range(1, 9))
     found = by_optimizer(Trials.read(folder))
     assert found is not None
-    assert found.meta["lost"] == ["mifa"]
+    assert found.meta["lost"] == {"mifa": found.meta["cases"]}
     assert {name for cells in named(found) for cell in cells for name in cell} == {"scaffold", "fedavg"}
     page = said(folder)
     assert "; the other is significantly worse" in page
     far_off = "more than ten times as far off as others in some runs, and is not compared."
-    assert f"“mifa” diverged, {far_off}" in page
+    assert f"“mifa” in {listing(found.meta['cases'])} diverged, {far_off}" in page
     assert "tied" not in page.partition("Which optimizer, by case")[2].partition("</table>")[0]
 
 
@@ -100,11 +101,11 @@ def test_several_optimizers_over_worlds_are_ranked(tmp_path: Path) -> None:
     assert set(found.settings["optimizer"]) == {"fedau", "fedavg", "mifa"}
     assert ranked(found).states.count(Standing.DIFFERS) == 2
     answer = trials_answer(trials)
-    rank = "“fedau” has the lowest mean rank over 3 cases (1.00)"
+    rank = "“fedau” is best, or ties, in all 3 cases (mean rank 1.00)"
     assert answer.headline == f"{rank}; each of the 2 others that were tried is significantly worse."
     document = answer_of(folder)
     tiles = [(tile.value, tile.label, tile.detail) for tile in document.tiles]
-    assert tiles == [("1.00", "mean rank over 3 cases", "“fedau”, any memory")]
+    assert tiles == [("3 of 3", "cases in which “fedau” is best or ties", "any memory")]
     assert document.setup == "3 optimizers on 3 cases, 3 seeds each; 200 devices, 400 rounds"
     assert [chart.name for chart in document.charts] == ["ranks"]
     check(write_report(folder).read_text(encoding="utf-8"))
@@ -118,7 +119,9 @@ def test_a_sweep_over_optimizers_compares_them_at_what_else_is_swept(tmp_path: P
     assert found is not None
     assert found.meta["cases"] == [f"R\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{r}" for r in (0, 4)]
     assert np.isfinite(found.samples(RANK)).all()
-    assert trials_answer(Trials.read(folder)).headline.startswith("“fedavg” has the lowest mean rank")
+    assert trials_answer(Trials.read(folder)).headline.startswith(
+        "“fedavg” is best, or ties, in both cases (mean rank "
+    )
 
 
 def test_optimizers_in_one_case_are_compared_by_their_losses(tmp_path: Path) -> None:
@@ -132,11 +135,10 @@ def test_optimizers_in_one_case_are_compared_by_their_losses(tmp_path: Path) -> 
     answer = trials_answer(Trials.read(write_points(tmp_path / "s", points, figures)))
     assert answer.headline.startswith("“fedavg” has the lowest loss (1.99")
     assert answer.headline.endswith(", “fedau” (2.071) not significantly worse.")
-    assert next(iter(answer.tiles)).detail == "“fedavg”"
     assert answer.setup.startswith("3 optimizers, 3 seeds each")
     tables = [table for section in answer.sections for table in section.tables if table is not None]
     assert tables[0].header == ("Optimizer", "Standing", "From the best", "Loss")
-    assert (tables[1].rows[2][1][:26], *tables[1].rows[2][2:]) == ("MIFA, FedVARP and AREA, wh", "1", "0", "1")
+    assert (tables[1].rows[2][1][:26], *tables[1].rows[2][2:]) == ("MIFA: the server moves by ", "1", "0", "1")
     assert [row[:2] for row in tables[0].rows] == [("fedavg", "best"), ("fedau", "tied"), ("mifa", "worse")]
 
 
@@ -148,8 +150,13 @@ def test_settings_of_one_optimizer_are_compared_by_what_they_are_called(tmp_path
     folder = write_points(tmp_path / "s", points, lambda i, s: losses(i, s, **{names[i]: ends[i]}))
     answer = trials_answer(Trials.read(folder))
     assert answer.headline.startswith("“fedavg server adam” has the lowest loss (")
-    table, _ = [table for section in answer.sections for table in section.tables if table is not None]
+    table, methods = [table for section in answer.sections for table in section.tables if table is not None]
     assert [row[0] for row in table.rows] == ["fedavg server adam", "scaffold", "fedavg"]
+    here = {row[0]: row[1].partition(" Here: ")[2] for row in methods.rows}
+    assert here == {"fedavg": "", "fedavg server adam": "fedavg with server = adam.", "scaffold": ""}
+    chart = answer.first_picture
+    assert chart is not None
+    assert chart.title == "Loss, less that of “fedavg server adam”"  # seeds are paired
 
 
 @pytest.mark.parametrize("points", [[{SEPARATION: r} for r in (0, 4)], LAWS[:2]])
@@ -170,13 +177,17 @@ def test_what_the_leader_sends_and_keeps_is_said(tmp_path: Path) -> None:
 
     trials = Trials.read(write_points(tmp_path / "s", LAWS, figures, seeds=(1, 2, 3)))
     answer = trials_answer(trials)
-    assert answer.headline.endswith("significantly worse; best where devices keep nothing: “fedavg”.")
+    less = "where devices keep nothing, “fedavg”, at 2 times its loss in the median case."
+    assert answer.headline.endswith(f"significantly worse; {less}")
     assert [each.text for each in answer.sentences if each.about == COST] == [
         "“scaffold” sends 2 models a report, and keeps 1 model per client on the device."
     ]
-    kept = ["“scaffold”, any memory", "“fedavg”, nothing kept on the device"]
-    assert [tile.detail for tile in answer.tiles] == kept
-    (gain,) = [each.text for each in answer.sentences if each.about == MODEL]
+    kept = [("3 of 3", "any memory"), ("2", "“fedavg”, nothing kept on the device")]
+    assert [(tile.value, tile.detail) for tile in answer.tiles] == kept
+    often, gain = [each.text for each in answer.sentences if each.about == MODEL]
+    cases = listing(by_optimizer(trials).meta["cases"])  # type: ignore[union-attr]
+    each = f"Best, or not significantly worse, of 3 cases: “scaffold” in 3. In {cases} no other ties with the best."
+    assert often == each
     assert re.fullmatch(r"In .* the loss is (1|0\.99)[\d.]* with “scaffold” and [12]\.?\d* with “fedavg”\.", gain)
 
 
@@ -239,7 +250,7 @@ def test_the_page_has_a_table_of_winners_where_memory_differs(tmp_path: Path) ->
     check(page)
     page = page.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert "scaffold 1" in page
-    assert "; best where devices keep nothing: " in page  # scaffold leads, and keeps more than there is room for
+    assert "; where devices keep nothing, " in page  # scaffold leads, and keeps more than there is room for
     assert "fedavg 2</td>" in page or "fedavg 2; " in page
     assert "fedau 2; tied: fedavg" in page
 

@@ -46,7 +46,7 @@ class LastChanges:
 
 @dataclass(frozen=True)
 class Ace(RemembersParticipants, PlainSteps[LastChanges]):
-    """ACE, and ACED. Its state is the last change of each client."""
+    """ACE: a step at each arrival, along the mean of what all clients did last, which is its state."""
 
     max_age: Annotated[int, Field(ge=0)] | None = None
     """Largest age, in reports, of a client's last report that counts (ACED); null: any (ACE)."""

@@ -92,7 +92,7 @@ class Amplified:
 
 @dataclass(frozen=True)
 class AmplifiedFedAvg(Amplified):
-    """Amplified FedAvg. Its state is the interval, and the model at its beginning."""
+    """Amplified FedAvg: the change over each interval is multiplied. Its state is that, and its first model."""
 
     def init(self, _clients: int, _dimension: int) -> CurrentInterval:
         return CurrentInterval()
@@ -135,7 +135,7 @@ class IntervalControls(Controls):
 
 @dataclass(frozen=True)
 class AmplifiedScaffold(Amplified, RemembersParticipants):
-    """Amplified SCAFFOLD. Its state is the interval with its model, the controls, and sums of gradients."""
+    """Amplified SCAFFOLD: the change over each interval is multiplied. Its state is that, and the controls."""
 
     footprint: ClassVar[Footprint] = Footprint(server=2, client=2, sent=2)
     tables: ClassVar[int] = 2

@@ -66,7 +66,7 @@ class ParticipationCounts:
 
 @dataclass(frozen=True)
 class DebiasedFedAvg(MeanChange[ParticipationCounts]):
-    """Debiased FedAvg, Algorithm 1 of the paper. Its state counts participations.
+    """Debiased FedAvg: a client's local steps are longer the less often it took part, as its state counts.
 
     Raises a `LearningError` if a prior from theory is asked for and there is none.
     """

@@ -32,7 +32,7 @@ _Moments = tuple[Floats, Floats, Floats]
 
 @dataclass(frozen=True)
 class Fadas(PlainSteps[_Moments]):
-    """FADAS. Its state is (m, v, w), each of shape (d,)."""
+    """FADAS: AMSGrad over the mean of a buffer, with shorter steps if it is stale. Its state is (m, v, w)."""
 
     footprint: ClassVar[Footprint] = Footprint(server=3)
     step_size: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.01

@@ -41,7 +41,7 @@ class IntervalCounts:
 
 @dataclass(frozen=True)
 class FedAu(PlainSteps[IntervalCounts]):
-    """FedAU. Its state counts the participation intervals."""
+    """FedAU: a client's change has the weight of its mean time away. Its state counts these intervals."""
 
     cutoff: Annotated[int, Field(ge=1)] | None = 50
     """Length, in rounds, at which a participation interval is closed; null: none is."""

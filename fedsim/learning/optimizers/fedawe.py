@@ -48,7 +48,7 @@ class OwnModels:
 
 @dataclass(frozen=True)
 class FedAwe(RemembersParticipants):
-    """FedAWE. Its state is the model of each client, and the round in which it got it."""
+    """FedAWE: clients go on from their own models, and make up for rounds missed. Its state is these."""
 
     footprint: ClassVar[Footprint] = Footprint(client=1)
     reuses_updates: ClassVar[bool] = False

@@ -69,7 +69,7 @@ class Discounted:
 
 @dataclass(frozen=True)
 class FedBuff(Stateless, Discounted, PlainSteps[None]):
-    """FedBuff, which has no state."""
+    """FedBuff: the server steps when its buffer is full, and discounts stale reports. It has no state."""
 
     def apply(self, state: None, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[None, Floats]:
         weights, divisor = self.discounts(cohort.staleness)
@@ -81,7 +81,7 @@ class FedBuff(Stateless, Discounted, PlainSteps[None]):
 
 @dataclass(frozen=True)
 class DebiasedFedBuff(Discounted, PlainSteps[ParticipationCounts]):
-    """Debiased FedBuff. Its state is m_i and M."""
+    """Debiased FedBuff: FedBuff that evens out how often clients report. Its state is m_i and M."""
 
     count: Literal["discounted", "reports"] = "discounted"
     """What lambda_i counts: `discounted` reports, which removes the discount's bias too, or `reports`."""

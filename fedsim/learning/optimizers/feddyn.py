@@ -27,7 +27,7 @@ from fedsim.learning.optimizers.optimizer import Cohort, Footprint, LocalSteps, 
 
 @dataclass(frozen=True)
 class FedDyn(RemembersParticipants):
-    """FedDyn; its state is g_i of each client, and their mean h."""
+    """FedDyn: clients' objectives get terms that make them agree. Its state is g_i of each client, and their mean."""
 
     footprint: ClassVar[Footprint] = Footprint(server=1, client=1)
 

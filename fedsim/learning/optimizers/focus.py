@@ -53,7 +53,7 @@ class Tracked:
 
 @dataclass(frozen=True)
 class Focus(RemembersParticipants):
-    """FOCUS, which has no options; its state is the last gradient of each client, and their sum."""
+    """FOCUS: the server follows the sum of the last gradients of all clients, which are its state."""
 
     equal_steps: ClassVar[bool] = True
     footprint: ClassVar[Footprint] = Footprint(server=1, client=1)

@@ -52,7 +52,7 @@ from fedsim.learning.optimizers.optimizer import Cohort, Footprint, LongRun, Pla
 
 @dataclass(frozen=True)
 class Mifa(RemembersParticipants, PlainSteps[Remembered]):
-    """MIFA, which has no options; its state is the last change of each client."""
+    """MIFA: the server moves by the mean of what each client did last, which is its state."""
 
     def init(self, clients: int, dimension: int) -> Remembered:
         return Remembered(clients, dimension)
@@ -67,7 +67,7 @@ class Mifa(RemembersParticipants, PlainSteps[Remembered]):
 
 @dataclass(frozen=True)
 class FedVarp(Mifa):
-    """FedVARP, which has no options; its state is that of MIFA."""
+    """FedVARP: the cohort's mean change is corrected by what each client did last, which is its state."""
 
     def apply(self, state: Remembered, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[Remembered, Floats]:
         direction = state.mean + (deltas - state.rows.of(cohort.clients)).mean(axis=0)
@@ -85,7 +85,7 @@ class LastModels(Remembered):
 
 @dataclass(frozen=True)
 class Area(PlainSteps[LastModels], RemembersParticipants):
-    """AREA, which has no options; its state is what each client sent last."""
+    """AREA: the model is the mean of the models that clients sent last, which are its state."""
 
     footprint: ClassVar[Footprint] = Footprint(client=1)
 

@@ -40,7 +40,7 @@ class Controls(Remembered):
 
 @dataclass(frozen=True)
 class Scaffold(RemembersParticipants):
-    """SCAFFOLD, which has no options; its state is the controls."""
+    """SCAFFOLD: local gradients are corrected by what all clients found last, the controls in its state."""
 
     footprint: ClassVar[Footprint] = Footprint(server=1, client=1, sent=2)
 

@@ -13,11 +13,11 @@ from fedsim.common.intervals import student_quantile
 from fedsim.measure.noise import DEGREES
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.learning import FURTHER
-from fedsim.pages.charts.plot import AxisLook, LineLook, Rows, Series, line_plot, row_plot
+from fedsim.pages.charts.plot import AxisLook, LineLook, Rows, Rule, Series, line_plot, row_plot
 from fedsim.pages.methods import INITIAL_ROUND
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import thinned
-from fedsim.pages.trial_tables import marked, means, order_of, standings
+from fedsim.pages.trial_tables import gained_nothing, marked, means, order_of, standings
 from fedsim.trials.contrasts import CONFIDENCE, interval, margins
 from fedsim.trials.decision import bias_metric, is_of_lengths, judge_settings, pace_metric
 from fedsim.trials.store import CURVE_POINTS
@@ -217,7 +217,8 @@ def curves_chart(trials: Trials) -> Chart | None:
     look = AxisLook("rounds done", "whole"), AxisLook("loss (1: the initial model)", "auto")
     ordered &= not is_of_lengths(trials)  # of which a longer one has its end later
     finding = _slowest([each for each in shown if len(each.x) > 1]) if ordered else ""
-    return line_plot("curves", f"Loss over the rounds{where}", shown, *look, notes=notes, finding=finding)
+    rules = [Rule("initial model", 1.0)] if gained_nothing(trials) else []
+    return line_plot("curves", f"Loss over the rounds{where}", shown, *look, rules, notes, finding)
 
 
 def _slowest(curves: Sequence[Series]) -> str:
