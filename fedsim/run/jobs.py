@@ -83,16 +83,13 @@ def write_together(
     return write_run(replace(whole, log=pl.scan_parquet(path, glob=False)), directory, origin, there=[path.stem])
 
 
-def all_rows(tables: Mapping[str, pl.DataFrame | pl.LazyFrame | None]) -> Any:
+def all_rows(tables: Mapping[str, Any]) -> Any:
     """Return the rows of a table of every job that has one, one after the other, with a first column ``job``.
 
-    None is returned where no job has one, and a scan where one of them is.
+    None is returned where no job has one, and a scan where they are.
     """
-    there = {job: table for job, table in tables.items() if table is not None}
-    parts = [table.lazy().select(pl.lit(job).alias("job"), pl.all()) for job, table in there.items()]
-    whole = pl.concat(parts, how="diagonal") if parts else None
-    lazy = any(isinstance(table, pl.LazyFrame) for table in there.values())
-    return whole if whole is None or lazy else whole.collect()
+    parts = [table.select(pl.lit(job).alias("job"), pl.all()) for job, table in tables.items() if table is not None]
+    return pl.concat(parts, how="diagonal") if parts else None
 
 
 def _of_user(runs: Mapping[str, Run]) -> dict[str, float]:

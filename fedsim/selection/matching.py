@@ -71,11 +71,9 @@ def ranking(choice: Choice | None) -> Callable[[Wish], float]:
     policy = POLICIES.build(choice.kind, choice.options)
 
     def checked(wish: Wish) -> float:
-        where = f"matching policy {choice.kind!r}, job {wish.name!r}"
-        with POLICIES.reraise_as_plugin_error(where, policy.rank):
-            rank = float(policy.rank(wish))
-        if math.isnan(rank):
-            raise PluginError(f"{where}: must return a number, not NaN")
+        with POLICIES.reraise_as_plugin_error(f"matching policy {choice.kind!r}, job {wish.name!r}", policy.rank):
+            if math.isnan(rank := float(policy.rank(wish))):
+                raise PluginError("must return a number, not NaN")
         return rank
 
     return checked if is_own(choice.kind) else policy.rank

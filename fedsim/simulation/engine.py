@@ -243,7 +243,7 @@ class ServerRun:
             self.ended = max(self.ended, self.world.recorder.last_end)
         self.world.recorder.settle()
 
-    def forget(self) -> None:
+    def forget(self, _end: simpy.Event | None = None) -> None:
         """Break the reference cycle generator -> world -> clock -> generator, so that memory is freed at once."""
         for each in (self._whole, self._rounds, self._gauges):
             each.close()

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from contextlib import suppress
 
-import simpy
-
 from fedsim.availability.population import Strata
 from fedsim.common.errors import StalledError
 from fedsim.common.instants import to_seconds
@@ -41,8 +39,11 @@ def simulate_jobs(
     for name, (view, population, devices) in views.items():
         simulation = Simulation(view, population, replicate, devices=devices)
         servers[name] = ServerRun(simulation, clock, sinks[name], notify, shared, scenario.jobs[name].weight)
+    ends = [each.start() for each in servers.values()]
+    for end, each in zip(ends, servers.values(), strict=True):
+        end.callbacks.append(each.forget)  # its gauges end with it
     try:
-        run_until(clock, clock.all_of([_begun(each) for each in servers.values()]), notify)
+        run_until(clock, clock.all_of(ends), notify)
     except Enough:
         for each in servers.values():
             if each.ended < 0:
@@ -53,11 +54,3 @@ def simulate_jobs(
     with suppress(Enough):
         notify()
     return {name: (to_seconds(each.ended), each.stalled) for name, each in servers.items()}
-
-
-def _begun(server: ServerRun) -> simpy.Event:
-    """Let a server begin, and its gauges end with it; return the event of that end."""
-    end = server.start()
-    assert end.callbacks is not None
-    end.callbacks.append(lambda _: server.forget())
-    return end

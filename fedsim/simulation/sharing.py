@@ -97,9 +97,7 @@ class Sharing(Alone):
         times = to_seconds(now), to_seconds(since)
         wish = Wish(name, weight, *times, wanted, recorder.counts.participations, draw)
         if not self._asking:
-            due = self._clock.at(now, Turn.MATCH)
-            assert due.callbacks is not None
-            due.callbacks.append(self._grant)
+            self._clock.at(now, Turn.MATCH).callbacks.append(self._grant)
         self._asking.append((self._rank(wish), job, self._clock.event()))
         yield self._asking[-1][-1]
 
@@ -108,22 +106,20 @@ class Sharing(Alone):
 
     def took(self, clients: Ints, ends: Ints) -> None:
         self.busy_until[clients] = ends
-        day = self._clock.now // DAY
+        day, spent = self._clock.now // DAY, clients[:0]
         if self._most is not None:
             if day > self._day:
                 self._taken[:], self._day = 0, day
             self._taken[clients] += 1
             spent = clients[self._taken[clients] >= self._most]
             self.rest_until[spent] = (day + 1) * DAY
-            for roster in self.rosters:
-                roster.rest_all(spent, (day + 1) * DAY)
         for roster in self.rosters:
-            roster.look_again()
+            roster.look_again(spent, (day + 1) * DAY)
 
     def freed(self, clients: Ints) -> None:
         self.busy_until[clients] = np.minimum(self.busy_until[clients], self._clock.now)
         for roster in self.rosters:
-            roster.look_again()
+            roster.look_again(clients[:0], self._clock.now)
         news, self._news = self._news, self._clock.event()
         news.succeed()
 

@@ -92,10 +92,7 @@ class ArrayRoster(Remembers):
         super().restore(state)
         self._at = None
 
-    def rest_all(self, clients: Ints, until: int) -> None:
-        """Do nothing: what is shared says who rests."""
-
-    def look_again(self) -> None:
+    def look_again(self, spent: Ints, until: int) -> None:  # noqa: ARG002  what is shared says until when
         """Forget who was eligible: another job has begun or ended sessions."""
         self._at = None
 

@@ -97,7 +97,7 @@ class ArrayBufferedSessions:
         """Cut all sessions short: the run is over."""
         ended = sorted(session._replace(outcome=ABORTED) for _, session in self._ends)
         self._ends.clear()
-        self._world.let_go()
+        self._world.shared.freed(self._roster.working)
         return ended
 
 
@@ -175,17 +175,13 @@ class ArrayWorld(World):
         """Return when devices leave during sessions that end at `ends`, before `until`."""
         return self.availability.ends(cohort, self.clock.now, np.minimum(ends, until))
 
-    def let_go(self) -> None:
-        """Leave clients whose sessions are cut to other jobs."""
-        self.shared.freed(self.roster.working)
-
     def buffered_sessions(self) -> ArrayBufferedSessions:
         """Return what a buffered server needs of its sessions."""
         return ArrayBufferedSessions(self)
 
     def stop(self) -> None:
         """Cut all sessions short: the run is over."""
-        self.let_go()
+        self.shared.freed(self.roster.working)
         self.record_late()
         stopped = self.last_round.number if self.last_round is not None and self.last_round.stopped else -1
         self._late.get("at")[:] = self.clock.now

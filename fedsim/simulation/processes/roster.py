@@ -93,13 +93,10 @@ class Roster(Eligibility):
             del self.resting[client]
             self.lift(client, COOLDOWN)
 
-    def rest_all(self, clients: Ints, until: int) -> None:
-        """Keep clients out until an instant."""
-        for client in clients.tolist():
+    def look_again(self, spent: Ints, until: int) -> None:
+        """Keep clients out until an instant; who else is in a session is always known."""
+        for client in spent.tolist():
             self.rest(client, until)
-
-    def look_again(self) -> None:
-        """Do nothing: who is eligible is always known."""
 
     def ready(self, most: int) -> int:
         """Clients that could be selected now, counted up to `most`; with blocks, those in wholly eligible blocks."""
