@@ -71,7 +71,7 @@ def taken(case: Scenario, population: Population, log: InMemoryLog, replicate: i
     """Return the bytes down and up, and the Wh, of a run with a fleet."""
     if population.device is None:
         return [0.0, 0.0, 0.0]
-    found = Taken(case, population, replicate)
+    found = Taken(case, population)
     found.add(log.participations)
     measured = found.figures(len(log.rounds))
     return [measured[f"fleet.{name}"] for name in ("bytes_down", "bytes_up", "energy")]

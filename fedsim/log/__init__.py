@@ -6,14 +6,14 @@ need as many.
 
 import hashlib
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import polars as pl
 
 from fedsim.common.files import slices
 from fedsim.common.outcomes import COUNTED_OUTCOMES, SESSION_OUTCOMES
-from fedsim.scenario.server import Server
+from fedsim.scenario import Scenario
 
 ROUNDS = pl.Schema(
     {
@@ -47,10 +47,15 @@ BUFFERED = pl.Schema(
 """Of the participations in the log of a buffered server."""
 NOTED = pl.Schema(
     {
-        "steps": pl.Int32  # local steps of its training; only in logs of a server that takes partial reports
+        "steps": pl.Int32,  # local steps of its training; only in logs of a server that takes partial reports
+        "bytes_down": pl.Int64,  # bytes downloaded, null for plain times; only in logs with sessions from work
+        "bytes_up": pl.Int64,  # bytes uploaded, null for plain times; only in logs with sessions from work
+        "energy_mj": pl.Int64,  # energy in mJ, null for plain times; only in logs with sessions from work
     }
 )
 """Further columns of participations: numbers that the simulation notes of a session, where `noted` says so."""
+SPENT: Final = ("bytes_down", "bytes_up", "energy_mj")
+"""Those that say what sessions from work took."""
 CLIENTS = pl.Schema(
     {
         "client": pl.Int32,  # index of the client, 0 to N - 1
@@ -103,9 +108,9 @@ _OUTCOMES_AT_FIRST = 5
 """Outcomes of sessions that came later are part of a fingerprint only where they occur, so that locks stay valid."""
 
 
-def noted(server: Server) -> tuple[str, ...]:
-    """Return which columns of `NOTED` the log of a server has."""
-    return ("steps",) * server.partial
+def noted(scenario: Scenario) -> tuple[str, ...]:
+    """Return which columns of `NOTED` the log of a scenario has."""
+    return ("steps",) * scenario.server.partial + SPENT * scenario.works
 
 
 _Table = TypeVar("_Table", pl.DataFrame, pl.LazyFrame, pl.DataFrame | pl.LazyFrame)

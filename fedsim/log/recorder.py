@@ -18,8 +18,9 @@ from fedsim.common.errors import RunError
 from fedsim.common.files import ROWS, write_table
 from fedsim.common.instants import each_to_seconds
 from fedsim.common.outcomes import CODES, COUNTED_OUTCOMES, SESSION_OUTCOMES
-from fedsim.log import BUFFERED, GAUGE_COUNTS, GAUGES, NOTED, PARTICIPATIONS, ROUNDS, with_staleness
+from fedsim.log import BUFFERED, GAUGE_COUNTS, GAUGES, NOTED, PARTICIPATIONS, ROUNDS, SPENT, with_staleness
 from fedsim.log.columns import Arrays, Columns, part_of, with_prefix
+from fedsim.population.sessions import PHASES
 from fedsim.scenario.stop import Counts
 
 RUNNING = 0
@@ -134,7 +135,8 @@ class Recorder:
     The gauges count apart the pairs `counted` of a group and a time zone. The sink takes the rows whose rounds are
     closed and whose sessions have ended; participations in whole row groups, until `settle` passes on the rest.
     `staleness` is that of every session, which the log leaves out; None with a buffered server, whose reports have
-    their own. `noted` are further columns of participations, of `NOTED`.
+    their own. `noted` are further columns of participations, of `NOTED`; -1 is a null in them. Where `spent` gives
+    those of `SPENT`, from the columns of whole rounds, the lengths (s) of `PHASES` are noted too, for it alone.
     """
 
     def __init__(
@@ -144,6 +146,7 @@ class Recorder:
         sink: LogSink,
         staleness: int | None = 0,
         noted: Sequence[str] = (),
+        spent: Callable[[Arrays], Arrays] | None = None,
     ) -> None:
         self._sink = sink
         self._counted = counted
@@ -152,9 +155,10 @@ class Recorder:
         whole = dict.fromkeys(("opened_at", "selected_at", "closed_at", "eligible", *_NOBODY), "i8")
         self._rounds = Columns(defaults, outcome="U9", **whole)
         self._buffered = staleness is None
-        self.noted = noted
-        defaults = {"ended_at": -1, "outcome": RUNNING, "staleness": -1, **dict.fromkeys(noted, 0)}
-        numbers = dict.fromkeys(("round", "client", "position", "gap", *("staleness",) * self._buffered, *noted), "i4")
+        self.noted, self._spent = noted, spent
+        defaults = {"ended_at": -1, "outcome": RUNNING, "staleness": -1, **dict.fromkeys(noted, -1)}
+        numbers = dict.fromkeys(("round", "client", "position", "gap", *("staleness",) * self._buffered), "i4")
+        numbers |= dict.fromkeys(noted, "i8") | dict.fromkeys(() if spent is None else PHASES, "f8")
         self._rows = Columns(defaults, selected_at="i8", ended_at="i8", outcome="i1", **numbers)
         self._gauges: list[tuple[int, Ints]] = []
         self._running: dict[int, int] = {}  # sessions that have not ended, by round
@@ -207,9 +211,10 @@ class Recorder:
             gap=np.where(last >= 0, number - last, -1),
         )
 
-    def note(self, row: int, name: str, values: Ints) -> None:
-        """Note numbers of sessions (n,) that have begun, the first in this row."""
-        self._rows.put(range(row, row + len(values)), name, values)
+    def note(self, row: int, **columns: Ints | Floats) -> None:
+        """Note columns (n,) of sessions that have begun, the first in this row."""
+        for name, values in columns.items():
+            self._rows.put(range(row, row + len(values)), name, values)
 
     def end(self, number: int, rows: range | Ints, instants: Ints, outcomes: NDArray[np.int8]) -> None:
         """Complete rows of one round: when their sessions ended, and the codes of how."""
@@ -323,10 +328,19 @@ class Recorder:
             rows -= rows % _SETTLE
             if not rows and until - self._rounds.first < _SETTLE // 4:
                 return
+        self._spend(until)
         rounds = self._rounds.take(until)
         participations = _participations_table(self._rows.take(self._rows.first + rows))
         self._sink.add(_rounds_table(rounds, until), participations, self._gauges_table())
         self._gauges.clear()
+
+    def _spend(self, until: int) -> None:
+        """Work out what the sessions of the rounds before `until` took, each round once: a part may end within one."""
+        if self._spent is not None:
+            names = ("round", "client", "selected_at", "ended_at", "outcome", *PHASES)
+            rows = np.flatnonzero((self._rows.get("round") < until) & (self._rows.get(SPENT[0]) < 0)) + self._rows.first
+            for name, values in self._spent({name: self._rows.of(rows, name) for name in names}).items():
+                self._rows.put(rows, name, values)
 
     def _gauges_table(self) -> pl.DataFrame:
         groups = len(self._counted)
@@ -363,7 +377,8 @@ def _participations_table(rows: Arrays) -> pl.DataFrame:
     if "staleness" in rows:  # everyone downloads the newest model
         columns |= {"version": rows["round"], "staleness": _some(rows["staleness"], rows["staleness"] >= 0)}
     noted = {name: dtype for name, dtype in NOTED.items() if name in rows}
-    return pl.DataFrame(columns | {name: rows[name] for name in noted}, schema=pl.Schema({**schema, **noted}))
+    columns |= {name: _some(rows[name], rows[name] >= 0) for name in noted}
+    return pl.DataFrame(columns, schema=pl.Schema({**schema, **noted}))
 
 
 def _some(values: Ints | Floats, valid: Bools) -> pl.Series:

@@ -18,7 +18,7 @@ from fedsim.scenario.session import AnySession
 from fedsim.scenario.sources import ByDeadline
 from fedsim.scenario.work import Work
 
-PHASES = 3
+PHASES = ("download", "train", "upload")
 FailureFunction: TypeAlias = Callable[[Ints, Ints | int, int], tuple[Ints | int, NDArray[np.int8] | int]]
 """The instants (n,) at which sessions of clients (n,) fail by themselves, in the sessions of that number which begin at
 an instant, at least a millisecond after it; `FOREVER` where none does. And the codes of the outcomes of those."""
@@ -45,7 +45,7 @@ def session_phases(scenario: Scenario, population: Population, draws: Stream) ->
         return values.value if isinstance(values, Constant) else values.draw(draws.uniforms(clients, index))
 
     def phases(clients: Ints, number: Ints | int) -> Floats:
-        lengths, group = np.zeros((PHASES, len(clients))), population.group[clients]
+        lengths, group = np.zeros((len(PHASES), len(clients))), population.group[clients]
         for index in range(len(parts)) if len(parts) == 1 else np.unique(group).tolist():
             here = slice(None) if len(parts) == 1 else group == index
             members, key = clients[here], number if isinstance(number, int) else number[here]
@@ -55,9 +55,9 @@ def session_phases(scenario: Scenario, population: Population, draws: Stream) ->
                 if values is None:
                     lengths[phase, here] = 0.0 if train_s is None else train_s[members]
                     continue
-                value = drawn(values, members, PHASES * key + phase)
+                value = drawn(values, members, len(PHASES) * key + phase)
                 if at_work is not None and other is not None:
-                    value = np.where(at_work, drawn(other, members, PHASES * key + phase), value)
+                    value = np.where(at_work, drawn(other, members, len(PHASES) * key + phase), value)
                 lengths[phase, here] = bits / np.maximum(value, _LEAST) if bits else value
         if shares is not None:
             lengths[1] *= shares[clients]
@@ -100,7 +100,7 @@ def _parts(session: AnySession, population: Population) -> tuple[float, list[_Pa
     work; or no law where it trains.
     """
     if not isinstance(session, Work):
-        return 0.0, [(distribution(each), 0.0, None) for each in (session.download, session.train, session.upload)]
+        return 0.0, [(distribution(getattr(session, phase)), 0.0, None) for phase in PHASES]
     link, work = session.link, session.link.work
     down, up = [
         (
@@ -124,7 +124,7 @@ def steps_by_deadline(scenario: Scenario, population: Population) -> Ints | None
     source = None if scenario.learning is None else scenario.learning.local_steps
     if not isinstance(source, ByDeadline) or scenario.server.deadline is None:
         return None
-    medians, half = np.zeros((PHASES, len(population))), np.array([0.5])
+    medians, half = np.zeros((len(PHASES), len(population))), np.array([0.5])
     for index, group in enumerate(scenario.population):
         members = population.group == index
         for phase, (values, bits, _) in enumerate(_parts(group.session, population)[1]):
@@ -192,9 +192,5 @@ def longest_sessions(scenario: Scenario, population: Population, chance: float) 
 
 
 def session_key(scenario: Scenario, selection: int, instant: int) -> int:
-    """Return the number by which sessions are drawn: that of the selection or, with work, the log's own instant.
-
-    A log tells which round a session is of, but not which selection of a buffered server; the instant it tells.
-    """
-    works = any(isinstance(group.session, Work) for group in scenario.population)
-    return instant if works and not scenario.server.selects_once else selection
+    """Return the number by which sessions are drawn: that of the selection, of a buffered server's work its instant."""
+    return instant if scenario.works and not scenario.server.selects_once else selection

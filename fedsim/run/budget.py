@@ -15,8 +15,8 @@ from fedsim.scenario.devices import DEVICE_CLASSES
 from fedsim.scenario.session import AnySession
 from fedsim.scenario.work import Work
 
-DEVICE_BYTES, ROUND_BYTES, GAUGE_BYTES, ROW_BYTES = 170, 40, 60, 36
-"""Of a device, a round, the counts of a group at an instant, and a participation in a log in memory."""
+DEVICE_BYTES, ROUND_BYTES, GAUGE_BYTES, ROW_BYTES, WORK_BYTES = 170, 40, 60, 36, 24
+"""Of a device, a round, the counts of a group at an instant, a participation in memory, and what its work took."""
 FOLLOWED_BYTES = 25_000  # of a device with habits in the process engine
 
 
@@ -51,7 +51,8 @@ def _needs(scenario: Scenario, *, training: bool = True) -> list[Need]:
 def check_log_size(scenario: Scenario) -> None:
     """Raise a `ScenarioError` with the estimated size for a run whose log cannot be kept in memory."""
     rows = about_rounds(scenario) * _selected(scenario)
-    log = Need(("stop", scenario.stop.key), f"a log of about {rows:,.0f} participations", ROW_BYTES * rows)
+    size = (ROW_BYTES + WORK_BYTES * scenario.works) * rows
+    log = Need(("stop", scenario.stop.key), f"a log of about {rows:,.0f} participations", size)
     if mistakes := refusals(scenario, [log, *_rounds(scenario)]):
         raise ScenarioError(mistakes)
 

@@ -58,7 +58,7 @@ def setting_of(federation: PreparedFederation) -> Setting:
         check_ins=None
         if server.check_ins is None
         else lambda times_s: check_ins_of(scenario, federation.devices, replicate, times_s),
-        taken=None if population.device is None else Taken(scenario, population, replicate),
+        taken=None if population.device is None else Taken(scenario, population),
     )
 
 

@@ -147,6 +147,11 @@ class Scenario(Written):
         return sum(group.devices for group in self.population)
 
     @property
+    def works(self) -> bool:
+        """Whether sessions of some group are from work, and not in plain times."""
+        return any(isinstance(group.session, Work) for group in self.population)
+
+    @property
     def divisor(self) -> int | None:
         """By what the server divides the sum of a step's changes; None: by their number, so that it takes the mean."""
         fixed = self.privacy is not None and self.privacy.training != "none"
@@ -232,7 +237,7 @@ class Scenario(Written):
                 raise ValueError(f"`{key}` is for several jobs on one fleet, and there are no `jobs`")
         if (self.starts or 0) >= self.stop.most_s:
             raise ValueError(f"the server opens its first round (starts) when the run is over ({self.stop.in_words()})")
-        server, works = self.server, any(isinstance(group.session, Work) for group in self.population)
+        server, works = self.server, self.works
         for which, given in (("prices are", self.prices), ("server.uplink is", server.uplink)):
             if given is not None and not works:
                 raise ValueError(f"{which} of sessions from work, and no group has one (session.model, samples, ...)")

@@ -34,6 +34,7 @@ from fedsim.simulation.gate import Closed, Gate, Learner
 from fedsim.simulation.processes.world import ProcessWorld
 from fedsim.simulation.server import BufferedRun, Federation, Steps, serve, stop_now
 from fedsim.simulation.sharing import Alone, sharing
+from fedsim.simulation.spending import spent_of
 
 Progress = Callable[[Counts, float], None]
 """Called now and then with what has happened so far and the simulated time in seconds.
@@ -176,7 +177,8 @@ class ServerRun:
             raise ScenarioError([scenario.mistake(("server", "selection"), message)])
         devices = simulation.devices or strata(scenario, population)
         server = scenario.server
-        recorder = Recorder(len(population), devices.names, sink, server.staleness, noted(server))
+        spent = partial(spent_of, scenario, population) if scenario.works else None
+        recorder = Recorder(len(population), devices.names, sink, server.staleness, noted(scenario), spent)
         engine = ArrayWorld if engine_of(scenario) == "vectorized" else ProcessWorld
         shared = shared or sharing(clock, scenario, replicate)
         world: Federation = engine(scenario, population, devices, clock, recorder, replicate, shared)

@@ -15,7 +15,7 @@ from fedsim.common.keyed import Purpose, stream
 from fedsim.log.columns import Arrays, part_of, with_prefix
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
-from fedsim.population.sessions import cut_short, session_failures, session_phases, upload_bits, whole_steps
+from fedsim.population.sessions import PHASES, cut_short, session_failures, session_phases, upload_bits, whole_steps
 from fedsim.scenario import Scenario
 from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 from fedsim.simulation.check_ins import connections_of
@@ -108,7 +108,9 @@ class World:
         if self._steps is not None:
             leaves = self.availability.ends(cohort, now, now + whole_lengths(phases, speed) + 1)
             room = np.minimum(leaves - 1 - now, deadline_ms(self.scenario.server))
-            self.recorder.note(row, "steps", cut_short(phases, self._steps[cohort], room / 1000 * speed))
+            self.recorder.note(row, steps=cut_short(phases, self._steps[cohort], room / 1000 * speed))
+        if self.population.device is not None:
+            self.recorder.note(row, **dict(zip(PHASES, phases, strict=True)))
         if uplink is not None:
             from fedsim.population.uplink import shared  # only where needed: it compiles
 

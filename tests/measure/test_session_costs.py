@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from fedsim.log import SPENT, recorder
 from fedsim.log.recorder import InMemoryLog
 from fedsim.measure.session_costs import Taken
 from fedsim.population import build_population
@@ -39,7 +40,7 @@ def case(session: dict[str, Any] = WORK, devices: int = 10, **changes: Any) -> S
 def figures(scenario: Scenario, log: InMemoryLog | None = None) -> dict[str, float]:
     population = build_population(scenario)
     log = log or simulate_log(scenario, population)
-    found = Taken(scenario, population, 0)
+    found = Taken(scenario, population)
     for first in range(0, len(log.participations), 3):  # in parts, as a file is read
         found.add(log.participations.slice(first, 3))
     return {name.removeprefix("fleet."): x for name, x in found.figures(len(log.rounds)).items()}
@@ -59,25 +60,14 @@ def test_whole_sessions_cost_what_is_worked_out_by_hand(engine: str) -> None:
     assert "battery_share.mean" not in found
 
 
-@pytest.mark.parametrize(("after_s", "down", "up", "energy_ws"), [(0.5, 5e5, 0, 1.5), (15.0, 1e6, 0, 45.0)])
-def test_sessions_that_drop_out_count_as_far_as_they_came(
-    after_s: float, down: float, up: float, energy_ws: float
-) -> None:
-    scenario = case()
-    log = simulate_log(scenario, build_population(scenario))
-    cut = log.participations.with_columns(
-        ended_s=pl.col("selected_s") + after_s, outcome=pl.lit("dropped", dtype=log.participations["outcome"].dtype)
-    )
-    found = figures(scenario, InMemoryLog((log.rounds, cut, log.gauges), ended_s=log.ended_s))
-    assert (found["bytes_down"], found["wasted_bytes_down"], found["bytes_up"]) == (8 * down, 8 * down, 8 * up)
-    assert found["energy"] == pytest.approx(8 * energy_ws / 3600)
-    assert found["wasted_energy"] == found["energy"]
-
-
-def test_half_an_upload_is_half_of_its_bytes() -> None:
-    scenario = case(server={"cohort": 2, "deadline": "21.564s"}, stop={"rounds": 1, "duration": "21.564s"})
-    found = figures(scenario)
-    assert (found["bytes_down"], found["bytes_up"], found["wasted_bytes_up"]) == (2e6, 5e5, 5e5)
+@pytest.mark.parametrize("engine", ["process", "vectorized"])
+@pytest.mark.parametrize(
+    ("after_s", "down", "up", "joules"), [(0.5, 5e5, 0, 1.5), (15.0, 1e6, 0, 45.0), (21.564, 1e6, 2.5e5, 64.692)]
+)
+def test_cut_sessions_count_in_part(after_s: float, down: float, up: float, joules: float, engine: str) -> None:
+    found = figures(case(stop={"duration": f"{after_s}s"}, engine=engine))
+    assert [found[f"{of}bytes_{way}"] for of in ("", "wasted_") for way in ("down", "up")] == 2 * [2 * down, 2 * up]
+    assert found["energy"] == found["wasted_energy"] == pytest.approx(2 * joules / 3600)
 
 
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
@@ -93,7 +83,7 @@ def test_uploads_that_share_the_uplink_take_longer(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
-def test_shared_uploads_are_found_again_from_the_log(engine: str) -> None:
+def test_the_log_says_what_shared_uploads_sent(engine: str) -> None:
     """What reported sent all of its bytes, whoever was late, dropped out or was aborted beside it; no more than fit."""
     link = {"down": "2Mbps", "up": {"kind": "lognormal", "median": "2Mbps", "sigma": 1}}
     population = [
@@ -134,15 +124,23 @@ def test_peak_counts_what_overlaps() -> None:
     assert late["peak_sessions"] == 6
 
 
-def test_lengths_of_a_buffered_server_are_found_again_from_its_log() -> None:
-    """A session that reported took what its key says, to the ms: otherwise its bytes would be cut."""
+@pytest.mark.parametrize(
+    "server", [{"mode": "buffered", "concurrency": 9, "buffer": 3}, {"cohort": 4, "over_select": 2}]
+)
+def test_the_log_says_what_each_session_took(server: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports took all bytes; the figures are sums of the columns, and the same where a part ends within a round."""
     drawn = {**WORK, "link": {"down": {"kind": "lognormal", "median": "2Mbps", "sigma": 1}, "up": "1Mbps"}}
-    scenario = case(drawn, 60, server={"mode": "buffered", "concurrency": 9, "buffer": 3}, stop={"rounds": 40})
-    population = build_population(scenario)
-    rows = simulate_log(scenario, population).participations.filter(outcome="reported")
-    selected = np.rint(1000 * rows["selected_s"].to_numpy()).astype(np.int64)
-    lengths = Taken(scenario, population, 0).phases(rows["client"].to_numpy().astype(np.int64), selected).sum(axis=0)
-    assert rows["ended_s"].to_numpy() - rows["selected_s"].to_numpy() == pytest.approx(lengths, abs=6e-4)
+    population = [{"devices": 40, "session": drawn}, {"devices": 20, "session": {"train": "30s"}, "name": "plain"}]
+    scenario = case(population=population, server=server, stop={"rounds": 40})
+    rows = simulate_log(scenario, build_population(scenario)).participations
+    work, taken = rows.filter(pl.col("client") < 40), rows.filter(pl.col("client") < 40, outcome="reported")
+    assert set(taken.select("bytes_down", "bytes_up").rows()) == {(10**6, 5 * 10**5)}
+    assert 0 < len(taken) < len(work) < len(rows)
+    assert rows.filter(pl.col("client") >= 40).select(pl.col(SPENT).is_null().all()).row(0) == (True, True, True)
+    found, sums = figures(scenario), work.select(SPENT).sum().row(0)
+    assert (found["bytes_down"], found["bytes_up"], round(3.6e6 * found["energy"])) == sums
+    monkeypatch.setattr(recorder, "_SETTLE", 7)
+    assert simulate_log(scenario, build_population(scenario)).participations.equals(rows)
 
 
 def test_theory_knows_the_lengths_of_work() -> None:

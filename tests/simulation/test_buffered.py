@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 
 from fedsim.common.errors import StalledError
-from fedsim.log import BUFFERED, GAUGES, ROUNDS
+from fedsim.log import BUFFERED, GAUGES, NOTED, ROUNDS, noted
 from fedsim.log.recorder import InMemoryLog
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
@@ -46,7 +46,7 @@ def test_what_holds_in_every_log(scenario: Scenario) -> None:
     check_steps_and_staleness(server, log)
     check_sessions(server, log)
     check_separation_and_cooldown(population, server, log)
-    check_tables(server, log)
+    check_tables(scenario, server, log)
 
 
 def check_steps_and_staleness(server: BufferedServer, log: InMemoryLog) -> None:
@@ -95,9 +95,10 @@ def check_separation_and_cooldown(population: Population, server: BufferedServer
         assert (sessions["selected_s"].to_numpy()[1:] >= since_s + rest_s)[counted].all()
 
 
-def check_tables(server: BufferedServer, log: InMemoryLog) -> None:
+def check_tables(scenario: Scenario, server: BufferedServer, log: InMemoryLog) -> None:
     rounds, sessions = log.rounds, log.participations
-    assert (rounds.schema, sessions.schema, log.gauges.schema) == (ROUNDS, BUFFERED, GAUGES)
+    of_sessions = pl.Schema({**BUFFERED, **{name: NOTED[name] for name in noted(scenario)}})
+    assert (rounds.schema, sessions.schema, log.gauges.schema) == (ROUNDS, of_sessions, GAUGES)
     assert rounds["round"].to_list() == list(range(len(rounds)))
     assert sessions.equals(sessions.sort("round", "position"))
     assert sessions["round"].equals(sessions["version"].alias("round"))

@@ -13,7 +13,7 @@ from fedsim.availability import Place, build_model, intervals
 from fedsim.common.errors import StalledError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
-from fedsim.log import GAUGES, PARTICIPATIONS, ROUNDS
+from fedsim.log import GAUGES, NOTED, PARTICIPATIONS, ROUNDS, noted
 from fedsim.log.recorder import InMemoryLog
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
@@ -39,7 +39,7 @@ def test_what_holds_in_every_log(scenario: Scenario) -> None:
     population, log = run(scenario)
     check_separation_and_cooldown(scenario, population, log)
     check_sessions(log)
-    check_tables(log)
+    check_tables(scenario, log)
     check_rounds(scenario, log)
 
 
@@ -69,9 +69,10 @@ def check_sessions(log: InMemoryLog) -> None:
         assert (starts[1:] >= ends[:-1]).all()
 
 
-def check_tables(log: InMemoryLog) -> None:
+def check_tables(scenario: Scenario, log: InMemoryLog) -> None:
     rounds, sessions = log.rounds, log.participations
-    assert (rounds.schema, sessions.schema, log.gauges.schema) == (ROUNDS, PARTICIPATIONS, GAUGES)
+    of_sessions = pl.Schema({**PARTICIPATIONS, **{name: NOTED[name] for name in noted(scenario)}})
+    assert (rounds.schema, sessions.schema, log.gauges.schema) == (ROUNDS, of_sessions, GAUGES)
     assert rounds["round"].to_list() == list(range(len(rounds)))
     assert set(rounds["outcome"]) <= set(ROUND_OUTCOMES)
     assert set(sessions["outcome"]) <= set(SESSION_OUTCOMES)
