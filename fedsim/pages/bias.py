@@ -15,6 +15,7 @@ from fedsim.measure.shares import ORDERED, WAYS
 from fedsim.measure.verdict import LEVEL
 from fedsim.run.run import Run
 
+FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
 FEW = 30  # no ratio is said of fewer counts on either side
 _LONGEST = 40  # characters of a name that are shown
 

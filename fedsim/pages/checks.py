@@ -19,7 +19,7 @@ from fedsim.common.instants import DAY_S
 from fedsim.measure.contributions import Contributions
 from fedsim.measure.series import FEWEST_DAYS, FEWEST_ROUNDS, by_day
 from fedsim.measure.verdict import Look
-from fedsim.pages.bias import Seen, bias_of, one_round
+from fedsim.pages.bias import FORGOTTEN, Seen, bias_of, one_round
 from fedsim.pages.commands import command_of, log_command, with_seeds
 from fedsim.pages.commands import longer as longer_by
 from fedsim.pages.expectations import verdict
@@ -40,16 +40,7 @@ from fedsim.pages.methods import (
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import COVERED
 from fedsim.pages.trial_checks import NAMED, settled_losses, surplus, theory_check
-from fedsim.pages.words import (
-    FORGOTTEN,
-    cost_parts,
-    favoured,
-    headline,
-    hours_without,
-    how_often_each,
-    left_to_chance,
-    of_a_month,
-)
+from fedsim.pages.words import cost_parts, favoured, headline, hours_without, how_often_each, left_to_chance, of_a_month
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks, why_nothing
 from fedsim.run.check import LENGTH, SEEDS, STEP, Check, Grade
@@ -261,20 +252,22 @@ def _even_out(run: Run, *, harmed: bool = False) -> Mapping[str, Any]:
     study = scenario.theory.convergence
     if study is not None and run.convergence is not None and scenario.learning is None:
         last = run.convergence.filter(pl.col("round") == pl.col("round").max())
-        far = last.filter(pl.col("tv") - pl.col("noise_floor").fill_null(0.0) >= FORGOTTEN)["separation"].unique()
+        floor = pl.col("noise_floor").fill_null(0.0)
+        far, hidden = last.filter(pl.col("tv") - floor >= FORGOTTEN), last.filter(floor >= FORGOTTEN)
+        values, ways, why = dict[str, object](), list[str](), list[str]()
         if len(far) and study.rounds <= _MOST_STUDIED:
-            who, s = listing([equation("R", r) for r in far.sort()]), "s" * (len(far) == 1)
-            remedy = f"Follow {count(4 * study.rounds, 'round')}: after {count(study.rounds)}, {who} lie{s} "
-            remedy += f"farther than {percent(FORGOTTEN)} from the long run."
-            command = command_of(run.manifest, "run", {"theory.convergence.rounds": 4 * study.rounds})
-            return {"remedy": remedy, "command": command}
-        floor = float(run.convergence["noise_floor"].max() or 0.0)  # type: ignore[arg-type]
-        if floor < FORGOTTEN:
+            values["theory.convergence.rounds"] = 4 * study.rounds
+            ways.append(count(4 * study.rounds, "round"))
+            why.append(f"at {_separations(far)} participation is farther than {percent(FORGOTTEN)} from the long run")
+        if len(hidden):
+            most = float(hidden["noise_floor"].max())  # type: ignore[arg-type]
+            values["theory.convergence.replicas"] = many = math.ceil((2 * most / FORGOTTEN) ** 2) * study.replicas
+            ways.append(count(many, "replica"))
+            why.append(f"sampling noise hides less than {percent(most)} at {_separations(hidden)}")
+        if not ways:
             return {}  # a longer separation evens participation out, and forgets the start more slowly: both are there
-        many = math.ceil((2 * floor / FORGOTTEN) ** 2) * study.replicas
-        remedy = f"Follow {count(many)} replicas, of which sampling noise hides no distance of {percent(FORGOTTEN)}."
-        command = command_of(run.manifest, "run", {"theory.convergence.replicas": many})
-        return {"remedy": remedy, "command": command}
+        command = command_of(run.manifest, "run", values)
+        return {"remedy": f"Follow {listing(ways)}: {', and '.join(why)}.", "command": command}
     most, least = int(_typically_available(run) / max(1, run.wanted or 1)) - 1, int(r.max() or 0)  # type: ignore[arg-type]
     ways, command = ["train with `debiased_fedavg`"] if debias else [], ""
     if r.n_unique() == 1 and scenario.sweep is None and least < most:
@@ -283,6 +276,11 @@ def _even_out(run: Run, *, harmed: bool = False) -> Mapping[str, Any]:
         command = command_of(run.manifest, "sweep", {"sweep.grid": f"{{population.*.separation: {further}}}"})
     turns = ("separation", *["optimizers"] * debias)
     return {"remedy": f"{capitalized(', or '.join(ways))}.", "command": command, "turns": turns} if ways else {}
+
+
+def _separations(study: pl.DataFrame) -> str:
+    """Name the separations of rows of a convergence study."""
+    return listing([equation("R", r) for r in study["separation"].unique().sort()])
 
 
 def _typically_available(run: Run) -> float:

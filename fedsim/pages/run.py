@@ -24,7 +24,7 @@ from fedsim.learning.private import caveats_of
 from fedsim.measure.contributions import Contributions
 from fedsim.pages import tables
 from fedsim.pages.answer import TRUST, Answer, Check, Grade, Section, Sentence, Tile
-from fedsim.pages.bias import NOBODY, Bias, Seen, bias_of, one_round
+from fedsim.pages.bias import FORGOTTEN, NOBODY, Bias, Seen, bias_of, one_round
 from fedsim.pages.charts import OWN, RUN_CHARTS, Chart, run_charts
 from fedsim.pages.charts.rounds import WAITING
 from fedsim.pages.checks import checks_of
@@ -34,7 +34,7 @@ from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.own_charts import own_charts
 from fedsim.pages.provenance import run_provenance
 from fedsim.pages.tables import Table
-from fedsim.pages.words import FORGOTTEN, by_figure, forgotten, headline, sentences
+from fedsim.pages.words import STUDIED, by_figure, forgotten, headline, sentences
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.epsilon import epsilon_of_rho
 from fedsim.run.check import SEEDS
@@ -177,7 +177,7 @@ def picture_of(run: Run) -> str:
 def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     """Return the key figures, the most important first."""
     if not run.scenario.headline and run.scenario.learning is None:
-        for way, some in [*forgotten(run).items()][:_STUDIED]:
+        for way, some in [*forgotten(run).items()][:STUDIED]:
             yield Tile(way, f"to within {percent(FORGOTTEN)} of the long-run shares", listing(some))
     measured, learned = bias.seen not in {*NOBODY, Seen.ONCE}, filter(None, [_learned(run)])
     yield from learned if picture_of(run) in {"loss", "optimum"} else ()  # what is asked for comes first
@@ -220,7 +220,6 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
 
 
 _MANY = 0.05  # of the clients
-_STUDIED = 4  # tiles of separations of a study
 
 
 def _learned(run: Run) -> Tile | None:

@@ -29,7 +29,7 @@ from fedsim.measure.frequencies import fair_half
 from fedsim.measure.metrics import split
 from fedsim.measure.verdict import LEVEL, evenness
 from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
-from fedsim.pages.bias import NOBODY, Bias, ClientShare, Seen, bias_of, moved_groups, one_round
+from fedsim.pages.bias import FORGOTTEN, NOBODY, Bias, ClientShare, Seen, bias_of, moved_groups, one_round
 from fedsim.pages.methods import (
     JUMPS,
     LARGE_STEPS,
@@ -49,8 +49,8 @@ from fedsim.pages.metric_wording import wording_of
 from fedsim.run.run import Run
 from fedsim.trials.optimizers import footprint
 
-FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
 _NAMED = 6  # methods, groups or separations that a sentence names at most
+STUDIED = 4  # ends of a convergence study in tiles and in a headline at most
 _FEW_METHODS = 3  # and methods in a headline
 ONE_SEED = " (one seed)"  # where methods are ranked
 _GAP = 0.1  # of a loss, by which it differs between groups: worth a word
@@ -619,11 +619,12 @@ def forgotten(run: Run) -> dict[str, list[str]]:
 
 
 def long_run(run: Run) -> Sentence | None:
-    """Say after how many rounds participation stays that of the long run: of the separations of a study the ends."""
-    if not (shown := [f"after {way} at {listing(some)}" for way, some in forgotten(run).items()]):
+    """Say after how many rounds participation stays that of the long run, at few separations, or at the ends."""
+    if not (shown := [f"{way} at {listing(some)}" for way, some in forgotten(run).items()]):
         return None
-    ends = listing(shown if len(shown) <= 2 else [shown[0], shown[-1]])
-    text = f"Participation is within {percent(FORGOTTEN)} (TV) of its long-run shares {ends}."
+    ends = shown if len(shown) <= STUDIED else [shown[0], shown[-1]]
+    after = ", and ".join(filter(None, (", ".join(ends[:-1]), ends[-1])))
+    text = f"Participation is within {percent(FORGOTTEN)} (TV) of its long-run shares after {after}."
     return Sentence(text, BIAS, ("convergence",))
 
 

@@ -235,7 +235,8 @@ def test_what_is_worse_has_the_remedy_of_its_cause(run: Run) -> None:
     [
         (0.02, 0.0, "Follow 1,600 replicas"),
         (0.001, 0.0, ""),
-        (0.02, 0.05, "Follow 800 rounds: after 200, R = 4 lies farther than 1.0 % from the long run."),
+        (0.001, 0.05, "Follow 800 rounds: at R = 4 participation is farther than 1.0 % from the long run."),
+        (0.02, 0.05, "Follow 800 rounds and 1,600 replicas: at R = 4 participation is farther than 1.0 % from the "),
     ],
 )
 def test_a_study_that_noise_hides_asks_for_replicas(run: Run, floor: float, far: float, asked: str) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from fedsim.pages.bias import FORGOTTEN
 from fedsim.pages.charts.distance import LEAST, convergence_chart
 from fedsim.run.load import load_one
 
@@ -25,10 +26,11 @@ def test_one_curve_for_each_separation_in_the_order_of_the_scenario(written: Pat
     assert chart is not None
     axes = Figure().subplots()
     chart.draw(axes)
-    floor, first, second = (np.asarray(line.get_ydata()) for line in axes.get_lines())
-    np.testing.assert_array_equal(first, [0.5, 0.25, LEAST])
-    np.testing.assert_array_equal(second, [0.1, 0.01, LEAST])
-    np.testing.assert_array_equal(floor, [np.nan, 0.004, 0.004])
+    floor, first, second, limit = (np.asarray(line.get_ydata()) for line in axes.get_lines())
+    np.testing.assert_allclose(first, [50, 25, 100 * LEAST])
+    np.testing.assert_allclose(second, [10, 1, 100 * LEAST])
+    np.testing.assert_allclose(floor, [np.nan, 0.4, 0.4])
+    assert set(limit) == {100 * FORGOTTEN}
     assert "not of the chain's state" in chart.notes[0]
     assert "noise" in chart.finding
     plain = convergence_chart(replace(load_one(written), convergence=DATA.with_columns(noise_floor=None)))
@@ -36,5 +38,5 @@ def test_one_curve_for_each_separation_in_the_order_of_the_scenario(written: Pat
     assert plain.finding == ""
     assert chart.table is not None
     assert chart.table.header == ("Round", "R = 5", "R = 2")
-    assert "“R = 5” from 0.5" in chart.description
+    assert "“R = 5” from 50" in chart.description
     assert convergence_chart(replace(load_one(written), convergence=None)) is None

@@ -269,3 +269,7 @@ def test_when_the_start_is_forgotten_has_a_bound(
     plain = given.scenario.model_copy(update={"headline": None, "learning": None})
     first = next(tiles(changed(given, scenario=plain), bias_of(given)))
     assert f"after {first.value} at {first.detail}" in said.text
+    sooner = [study.with_columns(separation=r, tv=pl.Series(tv)) for r, tv in ((1, [0.0] * 3), (2, [0.5, 0.0, 0.0]))]
+    several = long_run(changed(given, convergence=pl.concat([*sooner, study])))
+    assert several is not None
+    assert "after 1 round at R = 1, 2 rounds at R = 2, and " in several.text.replace("\N{NO-BREAK SPACE}", " ")

@@ -3,8 +3,10 @@
 import numpy as np
 
 from fedsim.common.errors import ChainError
+from fedsim.common.formatting import percent
+from fedsim.pages.bias import FORGOTTEN
 from fedsim.pages.charts import Chart, marks
-from fedsim.pages.charts.plot import AxisLook, Series, line_plot
+from fedsim.pages.charts.plot import AxisLook, Rule, Series, line_plot
 from fedsim.pages.metric_wording import tv
 from fedsim.run.run import Run
 from fedsim.theory import distances
@@ -58,17 +60,16 @@ def convergence_chart(run: Run) -> Chart | None:
     for index, ((r,), part) in enumerate(run.convergence.group_by("separation", maintain_order=True)):
         rows, color = part.sort("round"), marks.series_color(index)
         x = rows["round"].to_numpy().astype(np.float64)
-        series.append(Series(f"R = {r}", x, np.maximum(rows["tv"].to_numpy(), LEAST), color))
+        series.append(Series(f"R = {r}", x, 100 * np.maximum(rows["tv"].to_numpy(), LEAST), color))
         if not rows["noise_floor"].null_count():
             noise = rows["noise_floor"].to_numpy()
-            floors.append(Series("", x, np.where(noise < LEAST, np.nan, noise), color, "dotted"))
+            floors.append(Series("", x, 100 * np.where(noise < LEAST, np.nan, noise), color, "dotted"))
     notes = [
         "The law of who takes part in a round, all clients being ready at round 0, against that of the long run. It is "
         "the law of one round's participant, not of the chain's state: it can fall faster than the chain mixes, and it "
-        f"can swing. Distances below {LEAST:g} are drawn there."
+        f"can swing. Distances below {percent(LEAST)} are drawn there."
     ]
     finding = "Dotted: what sampling noise alone gives, which hides smaller distances." if floors else ""
-    look = AxisLook("round", "whole"), AxisLook("TV from long-run shares", "auto")
-    return line_plot(
-        "convergence", "How the start is forgotten", [*floors, *series], *look, notes=notes, finding=finding
-    )
+    look = AxisLook("round", "whole"), AxisLook("distance from the long-run shares (TV, %)", "auto")
+    limit, title = [Rule(percent(FORGOTTEN), 100 * FORGOTTEN)], "How the start is forgotten"
+    return line_plot("convergence", title, [*floors, *series], *look, limit, notes, finding)
