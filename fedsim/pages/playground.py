@@ -91,6 +91,7 @@ def playground_answer(scenario: Scenario | None = None, file: Path | None = None
     times = -(-start.rounds // (start.separation + 1))
     of_noise = percent(math.sqrt(times / start.rounds))
     noise = f"with noise drawn anew in each round, the same epsilon takes {of_noise} of the noise that R = 0 needs"
+    noise += " (no amplification by sampling is counted)"
     answer = Answer(
         kind="playground",
         name="theory",
@@ -100,12 +101,14 @@ def playground_answer(scenario: Scenario | None = None, file: Path | None = None
         "R: rounds a client waits before it may take part again.",
         sentences=(
             Sentence(f"{share} from uniform (TV): a {one} takes part {' to '.join(ends)} times its fair share.", BIAS),
-            Sentence(f"Waiting leaves {ready} ready in a round.", COST),
+            Sentence(f"Waiting leaves {ready} ready in a round. A round takes {count(start.cohort)}.", COST),
             Sentence(
                 f"In {count(start.rounds, 'round')} a client takes part at most {count(times, 'time')}: {noise}.",
                 PRIVACY,
             ),
-            Sentence("It is exact for clients that are always available; nothing is simulated.", TRUST),
+            Sentence(
+                "Exact for clients that are always available: of others a scenario with `availability` tells.", TRUST
+            ),
             Sentence("With scripts on, this page computes the same for other numbers.", NEXT),
         ),
         description=_ABOUT,

@@ -168,6 +168,9 @@ def test_it_names_the_smallest_separation_for_a_target(visit: Open) -> None:
     assert said(page).endswith(
         f" then run what is below: R = {enough} is the smallest that comes within 25{THIN}% of uniform."
     )
+    page.locator("#playground-move").click()
+    assert f"separation: {enough}}}" in recipe(page)
+    assert said(page).startswith(f"With R = {enough}, ")
     choose(page, selection="midzuno", cohort="2", clients="7", exponent="4", target="1")
     assert f"No R comes within 1{THIN}% of uniform: R = 2, the largest, leaves " in said(page)
 

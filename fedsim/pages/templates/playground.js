@@ -246,10 +246,10 @@ function draw() {
   const ready = (waited) => whole(asked.clients - waited * asked.size), [least, most] = [Math.min, Math.max].map((end) => digits(end(...pi) * units));
   say('answer-head', found);
   say(0, `${percent(away[R])} from uniform (TV): a ${one} takes part ${least === most ? most : `${least} to ${most}`} times its fair share.`);
-  say(2, `Waiting leaves ${ready(R)} of ${whole(asked.clients)} clients ready in a round${enough >= 0 && enough !== R ? `; R = ${whole(enough)} leaves ${ready(enough)}` : ''}.`);
+  say(2, `Waiting leaves ${ready(R)} of ${whole(asked.clients)} clients ready in a round${enough >= 0 && enough !== R ? `; R = ${whole(enough)} leaves ${ready(enough)}` : ''}. A round takes ${whole(asked.size)}.`);
   say(4, advice);
   const most_times = Math.ceil(start.rounds / (R + 1)), noise = percent(Math.sqrt(most_times / start.rounds));
-  say(1, `In ${some(start.rounds, 'round')} a client takes part at most ${some(most_times, 'time')}: with noise drawn anew in each round, the same epsilon takes ${noise} of the noise that R = 0 needs.`);
+  say(1, `In ${some(start.rounds, 'round')} a client takes part at most ${some(most_times, 'time')}: with noise drawn anew in each round, the same epsilon takes ${noise} of the noise that R = 0 needs (no amplification by sampling is counted).`);
   const shares = (turns) => Array.from(turns, (share) => share * units).sort((a, b) => b - a), now = shares(pi);
   drawCurve('shares', now, { words: 'participation share; dashed: a fair one', along: `${one}s, most frequent first`, write: digits, limit: 1, top: 1.05 * Math.max(1.5, ...now), bars: units <= 40, first: 1 });
   const thinned = (values, keep) => values.flatMap((value, index) => (keep.includes(index) || index % Math.ceil(values.length / 60) === 0 ? [[whole(index), value]] : []));
@@ -268,9 +268,13 @@ function draw() {
   showRows('curve', thinned(away.map(percent), [R, enough]));
   say('playground-recipe', recipe(asked, R));
   say('playground-how', asked.law === 'file' ? 'With the scenario file:' : 'Save this as my.fedsim.yaml, and run it with: fedsim run my.fedsim.yaml');
+  const move = byId('playground-move');
+  [move.hidden, move.value] = [enough < 0 || enough === R, enough];
+  say('playground-move', `Move R to ${whole(enough)}`);
 }
 
 document.querySelectorAll('[data-scripted]').forEach((each) => { each.hidden = false; });
 document.addEventListener('input', draw);
+byId('playground-move').addEventListener('click', ({ target }) => { field('separation').value = target.value; draw(); });
 draw();
 addEventListener('resize', draw);
