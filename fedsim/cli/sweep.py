@@ -266,6 +266,7 @@ def compare_command(
 
     from fedsim.pages.answer import Grade
     from fedsim.pages.comparison import comparison_answer, side_of
+    from fedsim.pages.expectations import sweep_verdict
     from fedsim.pages.page import page_in, write_answer, write_figures
     from fedsim.run.check import exit_code
     from fedsim.trials.compare import compare
@@ -290,7 +291,8 @@ def compare_command(
         complain(f"Figures: {len(write_figures(answer, figures, style))} in {figures}")
     if as_json:
         changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in comparison.configuration]
-        missed = {side: list(map(vars, limits)) for side, limits in zip("ab", comparison.missed, strict=True)}
+        verdicts = zip("ab", map(sweep_verdict, comparison.sides), strict=True)
+        missed = {side: [] if of is None else of.rows for side, of in verdicts}
         rest = {"notes": comparison.notes, "missed": missed, **answer.json()}
         say_json({"configuration": changed, "metrics": metrics.to_dicts(), **rest})
     else:
@@ -303,6 +305,8 @@ def _show_comparison(configuration: "list[Change]", answer: "Answer", metrics: "
     """Print what differs; standard errors only if they are asked for."""
     import polars as pl
 
+    from fedsim.pages.comparison import figure_table
+
     for path, ours, theirs in configuration:
         say(f"{path}: {_word(ours)} -> {_word(theirs)}")
     if not configuration:
@@ -313,7 +317,9 @@ def _show_comparison(configuration: "list[Change]", answer: "Answer", metrics: "
     apart = shown.filter(pl.col("difference") != 0)
     say(f"{len(shown) - len(apart)} figures are the same, {len(apart)} differ")
     if len(apart):
-        say(_differences(apart))
+        table = figure_table(apart)
+        rows = [[*map(plain, row)] for row in (table.header, *table.rows)]
+        say(text_table("<" * table.words + ">" * (len(table.header) - table.words), rows))
 
 
 def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None) -> tuple[Any, Path]:
@@ -384,28 +390,6 @@ def _page(answer: "Answer", directory: Path) -> Path | None:
     except Exception as error:  # noqa: BLE001  the runs are done and kept, whatever is wrong with the page
         complain(f"no report: {type(error).__name__}: {error}; fedsim report {directory} makes it")
         return None
-
-
-def _differences(apart: "pl.DataFrame") -> str:
-    """Return a table of the differences that `fedsim.trials.contrasts.differences` gives."""
-    from fedsim.trials.results import FIXED
-
-    columns = {"point", "metric", "seeds", "baseline_mean", "mean", "difference", "standard_error", "low", "high"}
-    parameters = [name for name in apart.columns if name not in columns.union(FIXED)]
-    rows = [
-        (
-            row["metric"],
-            f"{row['baseline_mean']:.6g}",
-            f"{row['mean']:.6g}",
-            f"{row['difference']:+.5g}",
-            "" if row["low"] is None else f"[{row['low']:>+11.5g}, {row['high']:>+11.5g}]",
-            row["seeds"],
-            _values({name: row[name] for name in parameters}),
-        )
-        for row in apart.iter_rows(named=True)
-    ]
-    header = ("metric", "from", "to", "difference", "interval", "seeds", "values")
-    return text_table("<>>>^><", [header, *rows])
 
 
 def _values(values: dict[str, Any]) -> str:

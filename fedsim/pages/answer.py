@@ -111,8 +111,7 @@ class Answer:
             "answer": self.headline,
             "expectations": None
             if verdict is None
-            else {"status": verdict.status, "text": verdict.headline}
-            | {"missed": [{**vars(each), "words": each.words} for each in verdict.attention]},
+            else {"status": verdict.status, "text": verdict.headline, "missed": verdict.rows},
             "checks": [{key: each for key, each in vars(check).items() if key != "turns"} for check in self.checks],
             "sentences": [asdict(each) for each in self.sentences],
             "tiles": [asdict(each) for each in self.tiles],

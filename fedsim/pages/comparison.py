@@ -63,6 +63,7 @@ def comparison_answer(comparison: Comparison, sides: Sequence[Side] = ()) -> Ans
     pairs = [*zip("AB", sides, strict=False)]
     asked = aim_of(comparison.trials).metric == bias_metric(comparison.trials)
     runs = {letter: side.run for letter, side in pairs if side.run is not None}
+    figures = figure_table(comparison.metrics.head(_ROWS), len(comparison.metrics))
     charts = [lorenz_chart(runs, "frequencies"), loss_chart(runs)] if len(runs) == 2 else []
     return replace(
         answer,
@@ -75,7 +76,7 @@ def comparison_answer(comparison: Comparison, sides: Sequence[Side] = ()) -> Ans
             Section("results", "Results", charts),
             *answer.sections,
             Section("settings", "What differs", (), [_setting_table(comparison.configuration)]),
-            Section("metrics", "All figures", (), [_figure_table(comparison.metrics)], folded=True),
+            Section("metrics", "All figures", (), [figures], folded=True),
         ),
         figures=("frequencies", "losses", *answer.figures),
         origins={letter: side.origin for letter, side in pairs},
@@ -160,16 +161,16 @@ def _written(value: object) -> str:
     return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _LONGEST)
 
 
-def _figure_table(figures: pl.DataFrame) -> Table:
-    """Show all figures of A and B, and how these differ, with the interval where it is known."""
+def figure_table(figures: pl.DataFrame, every: int = 0) -> Table:
+    """Show figures of A and B, of `every` that there are, and how these differ, with the interval where it is known."""
     parameters = figures.columns[1 : figures.columns.index("metric")]
     rows = list[tuple[str, ...]]()
-    for row in figures.head(_ROWS).iter_rows(named=True):
+    for row in figures.iter_rows(named=True):
         metric, apart, high = row["metric"], row["difference"], row["high"]
         names = (metric, *(value_text(row[name]) for name in parameters))
         both = cells(np.array([row["baseline_mean"], row["mean"]]), np.full((2, 2), np.nan), metric)
         rows.append((*names, *both, wording_of(metric).difference(apart, np.nan if high is None else high - apart)))
-    left = len(figures) - len(rows)
+    left = every - len(rows)
     notes = [f"{count(left, 'more figure')} in the directories."] if left > 0 else []
     if any(row[0].startswith("privacy.epsilon") for row in rows):
         notes.append(f"Epsilon is for {scope_of('privacy.epsilon_if_known' in set(figures['metric']))}.")
