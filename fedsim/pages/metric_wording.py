@@ -1,5 +1,6 @@
 """How a metric is named and written in sentences, tables and charts: by its entry in the registry of metrics."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -17,6 +18,7 @@ from fedsim.trials.decision import TAKEN, UPDATES, without_noise
 
 _DAILY = {UPDATES: "pace", TAKEN: "pace in reports", "rounds.per_day": "pace in rounds"}
 _SMALL, _MOST_DECIMALS = 0.1, 6
+_PLAIN = re.compile(r"[+\N{MINUS SIGN}]?[\d,]+(?:\.(\d+))?")  # a number without a unit of its own
 _FLAG = "0 or 1"  # the unit of metrics whose label is what holds where they are 1
 _EVEN = {f"participation.{of}{kind}_uniform" for of in ("", "reported_", "pull_") for kind in ("l1", "tv")}
 
@@ -57,7 +59,9 @@ class MetricWording:
         """Write a difference, and half of its interval where there is one."""
         text = signed(value, self.apart) if sign else self.apart(abs(value))
         # What rounding leaves where every seed says the same is nothing.
-        spread = "0" if half < 1e-9 * max(abs(value), 1e-3) else self.apart(half) if np.isfinite(half) else ""
+        spread = (
+            "0" if half < 1e-9 * max(abs(value), 1e-3) else self.half(text, value, half) if np.isfinite(half) else ""
+        )
         return f"{text} ± {spread}{self.unit}" if spread else f"{text}{self.unit}"
 
     def mean(self, value: float, margin: Floats | float = np.nan) -> str:
@@ -67,7 +71,16 @@ class MetricWording:
             return self.write(value)
         if down != up:
             return f"{self.write(value)} [seeds: {self.write(value - down)} to {self.write(value + up)}]"
-        return f"{self.write(value).removesuffix(self.unit)} ± {self.apart(up)}{self.unit}"
+        text = self.write(value).removesuffix(self.unit)
+        return f"{text} ± {self.half(text, value, up)}{self.unit}"
+
+    def half(self, text: str, value: float, half: float) -> str:
+        """Write half of the interval of a value that is written as `text`: to its decimals, where that leaves some."""
+        plain, size = _PLAIN.fullmatch(text), half * self.scale
+        if plain is None or not size < abs(value * self.scale):
+            return self.apart(half)
+        decimals = len(plain[1] or "")
+        return fixed(max(size, 10.0**-decimals), decimals)
 
     def cell(self, value: float, margin: Floats | float = np.nan) -> str:
         """Write a mean in a column under its `head`, and half of its interval, or its ends in brackets."""

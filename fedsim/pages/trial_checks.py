@@ -44,6 +44,7 @@ from fedsim.trials.decision import (
     judged,
     open_settings,
     pace_metric,
+    reports_of,
     stopped_early,
     without_noise,
     worth,
@@ -65,7 +66,10 @@ Checks: TypeAlias = Callable[[Trials], Iterable[Check]]
 
 def checks_of_trials(trials: Trials) -> Iterator[Check]:
     """Yield what became of each check, in the order of the list."""
-    for checks in FACT_CHECKS if trials.stage == FACTS else TRIAL_CHECKS:
+    listed, by_loss = TRIAL_CHECKS, aim_of(trials).metric.startswith("learning.") or by_optimizer(trials) is not None
+    if not by_loss:  # what is cured first is a doubt about what settings are compared by
+        listed = tuple(sorted(listed, key=lambda checks: checks is settled_losses))
+    for checks in FACT_CHECKS if trials.stage == FACTS else listed:
         if checks not in _OF_CHOICE or not untrained(trials):
             yield from checks(trials)
 
@@ -85,8 +89,7 @@ def losses_of(trials: Trials) -> list[str]:
 
 def reports_and_chance(trials: Trials) -> tuple[Floats, Floats]:
     """Return how many reports each setting takes, and their L1 from uniform by equal chances; NaN if devices differ."""
-    taken = trials.samples("sessions.count") * np.nan_to_num(trials.samples("sessions.reported_share"), nan=1.0)
-    reports = np.nan_to_num(taken).mean(axis=1)
+    reports = reports_of(trials)
     if any("devices" in name or name == "population" for name in trials.swept):
         return reports, np.full(len(reports), np.nan)
     of = "reported_" * (bias_metric(trials) in {REPORTED, without_noise(REPORTED)})

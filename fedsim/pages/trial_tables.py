@@ -198,6 +198,7 @@ def standings(trials: Trials) -> tuple[str, ...]:
     judged = judge_settings(trials)
     contrast, ends = judged.contrast, judged.front if judged.open else None
     conditions = [(each, means(trials, each.metric)) for each in judged.aim.conditions]
+    bias, pace = (means(trials, metric) for metric in (bias_metric(trials), pace_metric(trials)))
 
     def standing(row: int) -> str:
         if not np.isfinite(contrast.mean[row]):
@@ -217,7 +218,9 @@ def standings(trials: Trials) -> tuple[str, ...]:
             word = "" if SIDE in trials.parameters and not contrast.differs.any() else word  # none is the best
             return word if row != judged.choice or row == contrast.best else f"chosen, {word}"
         even, fast = ("more even", "faster") if len(contrast.mean) == 2 else ("most even", "fastest")
-        return {ends[-1]: even, ends[0]: fast}.get(row, "in between" if row in ends else "beaten")
+        better = [each for each in ends if each != row and pace[each] >= pace[row] and bias[each] <= bias[row]]
+        beaten = f"beaten by {trials.names[better[-1]]}" if better else "in between"
+        return {ends[-1]: even, ends[0]: fast}.get(row, beaten)
 
     return tuple(map(standing, range(len(trials.settings))))
 
@@ -322,7 +325,8 @@ def settings_table(trials: Trials) -> Table:
     if any(down != up for each in shown_metrics(trials) for down, up in margins(trials.samples(each)).T if up > 0):
         note += "In brackets: the least and the greatest of the seeds, where an interval would reach below 0. "
     if any(each.endswith("time_to_target") for each in shown_metrics(trials)):
-        note += "Time to target is that of the first loss at it, from which a loss may rise again. "
+        note += "Time to target is that of the first loss at it, from which a loss may rise again; in brackets: of so "
+        note += "many seeds, where others never reach it. "
     if tested and trials.stage != FACTS and not contrast.untested:
         note += f"{far}: {'' if contrast.scale else 'with the interval of the '}{contrast.test}."
     along, of = _along(trials), f": {_INTERVAL}" * (len(trials.seeds) > 1)
@@ -345,8 +349,14 @@ def cells(mean: Floats, margin: Floats, metric: str = "") -> list[str]:
 
 
 def column_of(trials: Trials, metric: str, words: str = "") -> SettingColumn:
-    """Make the column of a metric, under its short name in the registry or other words."""
+    """Make the column of a metric, under its short name in the registry or other words.
+
+    Of a target that some runs never reach it says how many did.
+    """
     column = cells(means(trials, metric), margins(trials.samples(metric)), metric)
+    if metric.endswith("_to_target"):
+        seeds, of = np.isfinite(trials.samples(metric)).sum(axis=1).tolist(), len(trials.seeds)
+        column = [f"{cell} ({n} of {of})" if 0 < n < of else cell for cell, n in zip(column, seeds, strict=True)]
     return capitalized(words or wording_of(metric).head), column
 
 
@@ -423,8 +433,12 @@ _PARTS = {"whole loss": "above_optimum"} | {
 
 
 def loss_parts(trials: Trials) -> dict[str, dict[str, str]]:
-    """Return the metrics of the loss above the optimum and its parts, by what they are called, of every optimizer."""
-    names = [*metrics_of(trials, _PARTS["bias"])][:_OPTIMIZERS]
+    """Return the metrics of the loss above the optimum and its parts, by what they are called, of every optimizer.
+
+    That which is chosen by comes first.
+    """
+    chosen = split(aim_of(trials).metric)[1].get("optimizer")
+    names = sorted(metrics_of(trials, _PARTS["bias"]), key=lambda name: name != chosen)[:_OPTIMIZERS]
     return {name: {words: f"learning.{name}.{figure}" for words, figure in _PARTS.items()} for name in names}
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from fedsim.common.arrays import Bools, Floats
 from fedsim.common.formatting import (
     above_dust,
     capitalized,
@@ -13,6 +14,7 @@ from fedsim.common.formatting import (
     count_range,
     duration,
     fixed,
+    give_or_take,
     listing,
     listing_of,
     number,
@@ -22,7 +24,21 @@ from fedsim.common.formatting import (
 from fedsim.measure.metrics import split
 from fedsim.measure.shares import ROUNDING
 from fedsim.pages import trial_tables as tables
-from fedsim.pages.answer import BIAS, COST, MODEL, QUESTIONS, TRUST, WHAT, Answer, Check, Grade, Section, Sentence, Tile
+from fedsim.pages.answer import (
+    BIAS,
+    COST,
+    MODEL,
+    PRIVACY,
+    QUESTIONS,
+    TRUST,
+    WHAT,
+    Answer,
+    Check,
+    Grade,
+    Section,
+    Sentence,
+    Tile,
+)
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.plot import Rows, row_plot
 from fedsim.pages.charts.sweeps import TRADE_OFF, curves_chart, line_chart, pace_chart, parts_chart, trade_off_chart
@@ -34,7 +50,7 @@ from fedsim.pages.trial_checks import NAMED, checks_of_trials, losses_of, report
 from fedsim.pages.trial_tables import FIGURE_WORDS, Ranking, leaders, loss_parts, means, ranking_of, why_unfit
 from fedsim.run.check import agreeing
 from fedsim.scenario.server import SyncServer
-from fedsim.trials.contrasts import Standing, contrasts
+from fedsim.trials.contrasts import Standing, contrasts, interval
 from fedsim.trials.decision import (
     L1,
     MATTERS,
@@ -55,7 +71,7 @@ from fedsim.trials.decision import (
     worth,
 )
 from fedsim.trials.optimizers import MEMORY, by_optimizer, cases_won, footprint, in_case, metrics_of, ranked, twins
-from fedsim.trials.trials import COARSE, COMPARED, FACTS, FULL, SIDE, Trials
+from fedsim.trials.trials import COARSE, COMPARED, FACTS, FULL, SIDE, Trials, is_separation
 
 _ROWS = 24  # settings in a picture at most
 _NOTHING = 0.001  # of a loss: an excess of one run that is no finding
@@ -137,7 +153,10 @@ def _over_cases(ranking: Ranking, optimizers: Trials) -> tuple[str, str]:
 
 
 def _flag(trials: Trials, checks: Sequence[Check]) -> str:
-    """Say in brackets what most keeps a headline from being sure: one seed, or the first of `_FLAGS`; "" if nothing."""
+    """Say in brackets what most keeps a headline from being sure, and which setting is left out; "" if nothing.
+
+    That is one seed, or the first of `_FLAGS`.
+    """
     contrast, judged = ranking_of(trials).contrasts, judge_settings(trials)
     if Standing.FEW in contrast.states or judged.why is Why.ENOUGH or SIDE in trials.parameters:
         return ""  # the headline itself says so
@@ -146,8 +165,12 @@ def _flag(trials: Trials, checks: Sequence[Check]) -> str:
     if by_optimizer(trials) is None and not moving:
         amber.discard("converged")  # no loss is compared, or that of the choice has converged
     ways = [words.format(trials.names[row]) for name, words in _FLAGS.items() if name in amber]
-    ways = ["one seed, not tested"] if Standing.UNTESTED in contrast.states else ways
-    return f" ({ways[0]})" if ways and len(contrast.order) > 1 else ""
+    ways = ["one seed, not tested"] if Standing.UNTESTED in contrast.states else ways[:1]
+    ways = ways if len(contrast.order) > 1 else []
+    for row in np.flatnonzero(judged.unfit).tolist()[:1]:
+        ways = [each for each in ways if each != _FLAGS["edge"]]
+        ways.append(f"{trials.names[row]} is not compared: it {why_unfit(trials, row)}")
+    return f" ({'; '.join(ways)})" if ways else ""
 
 
 def _open(trials: Trials, metric: str) -> str:
@@ -226,11 +249,12 @@ def _not_apart(ranking: Ranking) -> str:
     apart, half = abs(float(contrast.difference[other])), float(contrast.tested_half[other])
     about, both = "no more than about " * bool(np.isfinite(half)), f"{ranking.at(0)} and {ranking.at(1)}"
     by = wording.difference(apart + half if about else apart, sign=False)
-    text = f"no significant difference in {wording.words}: {both}, {about}{by} apart"
+    words = f"how even participation is (TV{wording.from_uniform})" if wording.from_uniform else wording.words
+    text = f"no significant difference in {words}: {both}, {about}{by} apart"
     if contrast.states[other] is Standing.SAME or not contrast.difference[other]:
         text = f"{wording.words} is the same at {names[0]} and {names[1]}: {ranking.value(0)}"
     elif contrast.states[other] is Standing.UNTESTED:
-        text = f"{wording.words}: {both}; one run each is no test"
+        text = f"{words}: {both}; one run each is no test"
     return text
 
 
@@ -254,18 +278,26 @@ def _course(trials: Trials, ranking: Ranking) -> str:
         return ""
     path, best, worst = np.argsort(trials.axes[0].x).tolist(), contrast.best, int(contrast.order[-1])
     state, mean, metric = contrast.states[worst], contrast.mean, wording.metric
-    loss = means(trials, metric.replace("excess_loss", "loss"))  # of an excess, the whole
-    if metric.endswith("excess_loss") and state is Standing.UNTESTED and (np.abs(mean) < _NOTHING * loss).all():
+    nothing = _is_nothing(trials, metric)
+    if nothing.all():
         return f"{wording.words} is less than {percent(_NOTHING)} of the loss at every setting"
     if worst not in {path[0], path[-1]} or state not in {Standing.DIFFERS, Standing.UNTESTED}:
         return ""
     up = worst == path[0]  # else the best is where less is swept
     ends, path = ((worst, best), path) if up else ((best, worst), path[::-1])
     shown = ranking._replace(wording=wording.of_column(float(np.abs(mean[[*ends]]).max())))
-    verb = "falls" if mean[ends[0]] > mean[ends[1]] else "rises"
-    text = f"{wording.words} {verb} from {shown.at(ends[0])} to {shown.at(ends[1])}"
     way = np.abs(mean - mean[worst]) / abs(mean[best] - mean[worst])  # how much of it each setting has gone
     apart = contrast.differs if state is Standing.DIFFERS else way < 1 - MATTERS
+    first, last = shown.at(ends[0]), shown.at(ends[1])
+    if up and nothing[path[-1]]:
+        since = path[max(at for at, row in enumerate(path) if not nothing[row]) + 1]
+        last = f"about 0 from {names[since]} on" if since != path[-1] else f"about 0 at {names[since]}"
+    falls, always = mean[ends[0]] > mean[ends[1]], bool((np.diff(way[path]) > -MATTERS).all()) and not apart[path[-1]]
+    text = f"{wording.words} {'falls' if falls else 'rises'} from {first} to {last}"
+    if up and always and is_separation(trials.axes[0].parameters[0]):
+        text = f"the longer clients wait, the {'lower' if falls else 'higher'} the {wording.words}: {first}, {last}"
+    if up and nothing[path[-1]]:
+        return text
     if apart[end := path[-1]]:
         return f"{text}, and is {shown.at(end)}" if up else text
     flat = path[max(at for at, row in enumerate(path) if apart[row]) + 1 :]
@@ -275,6 +307,13 @@ def _course(trials: Trials, ranking: Ranking) -> str:
         level = "lower" if contrast.less_is_better else "higher"
         return f"{text}; from {names[flat[0]]} {'on' if up else 'down'} it is not significantly {level}"
     return f"{text}; {names[flat[0]]} already brings {percent(way[flat[0]])} of that" if flat[0] != best else text
+
+
+def _is_nothing(trials: Trials, metric: str) -> Bools:
+    """Say where one run has an excess of a loss that is too small a part of it to be a finding."""
+    mean, loss = means(trials, metric), means(trials, metric.replace("excess_loss", "loss"))  # of an excess, the whole
+    alone = metric.endswith("excess_loss") and len(trials.seeds) < 2
+    return np.asarray(alone & (np.abs(mean) < _NOTHING * loss))
 
 
 def _cheapest(trials: Trials, judged: JudgedSettings, ranking: Ranking, kept: str) -> str:
@@ -337,18 +376,9 @@ def _leading(ranking: Ranking, choose: str = "", among: str = "", has: str = "")
 def _sentences(trials: Trials, optimizers: Trials | None, choice: int | None) -> Iterator[Sentence]:
     """Say how biased the choice is, what its loss is made of, what it costs, and how settings were compared."""
     judged, names, sides = judge_settings(trials), trials.names, SIDE in trials.parameters
-    row, bias = None if optimizers is not None or sides else choice, bias_metric(trials)
-    wait, far = means(trials, SHORTAGE), np.nan if row is None else float(means(trials, bias)[row])
-    if row is not None and np.isfinite(far):
-        of, where = "reports" if "reported" in bias else "participations", f" at {names[row]}" * (len(names) > 1)
-        noise = ", without what noise adds" if bias.endswith(without_noise("")) else ""
-        for_all = f"for all to take part equally{noise}"
-        text = f"{tv(far)} of the {of}{where} would have to come from other clients {for_all}."
-        text = text if far > ROUNDING else f"All clients take part equally often{where}{noise}."
-        fair, waits = reports_and_chance(trials)[1][row], means(trials, "participation.separation.least")[row] > 1
-        if ROUNDING < far < fair and waits and not noise:
-            text += f" That is more even than equal chances ({tv(float(fair))}): clients wait for their next turn."
-        yield Sentence(text, BIAS, (bias,))
+    row, wait = None if optimizers is not None or sides else choice, means(trials, SHORTAGE)
+    bias = bias_metric(trials)
+    yield from [] if row is None else _of_bias(trials, row)
     yield from _of_excess(trials)
     if optimizers is not None:
         if len(optimizers.meta["cases"]) < 2 and np.isfinite(trials.samples(bias)).any():
@@ -378,6 +408,29 @@ def _sentences(trials: Trials, optimizers: Trials | None, choice: int | None) ->
         yield Sentence(_tuned(trials), TRUST)
 
 
+def _of_bias(trials: Trials, row: int) -> Iterator[Sentence]:
+    """Say how far from uniform the choice is, and whether noise or waiting explains that."""
+    bias, where = bias_metric(trials), f" at {trials.names[row]}" * (len(trials.names) > 1)
+    far, fair = float(means(trials, bias)[row]), float(reports_and_chance(trials)[1][row])
+    most = float(means(trials, bias.replace("_corrected", "_high"))[row])
+    of, clean = "reports" if "reported" in bias else "participations", bias.endswith(without_noise(""))
+    if not np.isfinite(far):
+        return
+    share = f"{tv(most if clean and far <= ROUNDING else far)} of the {of}"
+    text = f"{share}{where} would have to come from other clients for all to take part equally"
+    text += ", without what noise adds." if clean else "."
+    if far <= ROUNDING:
+        text = f"All clients take part equally often{where}."
+    if far <= ROUNDING and clean:
+        text = (
+            f"Noise alone can explain how unevenly clients take part{where}: beyond it, at most {share} would have to "
+        )
+        text += "come from other clients."
+    if ROUNDING < far < fair and means(trials, "participation.separation.least")[row] > 1 and not clean:
+        text += f" That is more even than equal chances ({tv(fair)}): clients wait for their next turn."
+    yield Sentence(text, BIAS, (bias,))
+
+
 def _trust(trials: Trials, checks: Sequence[Check]) -> Iterator[Sentence]:
     """Say how many seeds there are, and what tests of differences allow for; of one seed each a check says it."""
     contrast, runs = ranking_of(trials).contrasts, trials.runs.group_by("setting").len()["len"].to_list()
@@ -402,23 +455,20 @@ def _of_separation(trials: Trials) -> Iterator[Sentence]:
     if separation == 1 and 0 < most < promised:
         who = "A cool-down by the clock" if any(name.endswith("cooldown") for name in trials.swept) else "The server"
         text = f"{who} promises no least number of rounds between two participations of a client (b = 1): epsilon "
-        yield Sentence(f"{text}counts {count(promised)}, and no client had over {count(most)}.", TRUST, metrics)
+        text += f"allows for a client in all {count(promised, 'round')}, though none was in more than {count(most)}. "
+        yield Sentence(f"{text}With a separation in rounds the same epsilon needs less noise.", PRIVACY, metrics)
 
 
 def _of_sides(trials: Trials) -> Iterator[Sentence]:
     """Say what is on each side of a comparison: bias, losses that have converged, pace and device-hours."""
-    bias, moving = bias_metric(trials), unsettled(trials)
-    parts = {BIAS: (bias,), MODEL: losses_of(trials), COST: (pace_metric(trials), _HOURS)}
-    for about, metrics in parts.items():
+    bias, open_ = bias_metric(trials), [name for name, mask in unsettled(trials).items() if mask.any()]
+    if who := listing([f"“{name}”" for name in open_ if name not in twins(trials)]):
+        yield Sentence(f"What participation does to the loss of {who} cannot be said yet: it has not converged.", MODEL)
+    settled = [each for each in losses_of(trials) if split(each)[1]["optimizer"] not in open_]
+    for about, metrics in {BIAS: (bias,), MODEL: settled, COST: (pace_metric(trials), _HOURS)}.items():
         for metric in dict.fromkeys(each for each in metrics if np.isfinite(trials.samples(each)).any()):
-            text = capitalized(_extremes(trials, metric))
-            if about == MODEL:
-                states = contrasts(trials, metric, less_is_better=True).states
-                text += " One run each is no test." * (Standing.UNTESTED in states)
-                open_ = bool(moving.get(split(metric)[1]["optimizer"], np.zeros(1)).any())
-                below = metric.endswith("excess_loss") and bool((means(trials, metric) < 0).any())
-                until = ": below 0 it says nothing of bias until it has" * below
-                text += f" It has not converged{until}." * open_
+            alone = about == MODEL and Standing.UNTESTED in contrasts(trials, metric, less_is_better=True).states
+            text = f"{capitalized(_extremes(trials, metric))}{' One run each is no test.' * alone}"
             yield Sentence(text, about, (metric,))
 
 
@@ -435,40 +485,61 @@ def _of_excess(trials: Trials) -> Iterator[Sentence]:
 
 
 def _of_groups(trials: Trials, row: int) -> Iterator[Sentence]:
-    """Say which group reports least beside its size, at the choice."""
+    """Say which group reports least beside its size, at the choice, where that is less than its share for sure."""
     named = [(split(name), name) for name in trials.metrics]
     groups = {of["group"]: name for (entry, of), name in named if entry and entry.name == _OF_GROUP}
     shares = {group: float(means(trials, name)[row]) for group, name in groups.items()}
-    if len(shares) > 1 and (least := min(shares, key=shares.__getitem__)) and shares[least] < 1:
-        times = f"gives {number(shares[least], 3)} times its fair share of the reports"
+    least = min(shares, key=shares.__getitem__, default="")
+    half = float(interval(trials.samples(groups[least])).half[row]) if least else np.nan
+    if len(shares) > 1 and shares[least] + np.nan_to_num(half) < 1:
+        times = f"gives {give_or_take(shares[least], half)} times its fair share of the reports"
         yield Sentence(f"Group “{least}” {times}, the least of {len(shares)} groups.", BIAS, (groups[least],))
 
 
 def _of_parts(trials: Trials, row: int) -> Iterator[Sentence]:
-    """Say what the loss of the choice is made of."""
+    """Say what the loss of the choice is made of, and in short what those of other optimizers are made of."""
+    who, where = "The loss", f"at {trials.names[row]} "
     for name, parts in loss_parts(trials).items():
-        values = {words: float(means(trials, metric)[row]) for words, metric in parts.items()}
-        whole, *rest = values.items()
-        if np.isfinite([*values.values()]).all():
+        whole, *rest = [(words, float(means(trials, metric)[row])) for words, metric in parts.items()]
+        if np.isfinite([value for _, value in (whole, *rest)]).all():
             of = listing([f"{fixed(value)} {words}" for words, value in rest])
-            text = f"The loss of “{name}” at {trials.names[row]} lies {fixed(whole[1])} above the optimum: {of}."
+            text = f"{who} of “{name}” {where}lies {fixed(whole[1])} above the optimum: {of}."
             yield Sentence(text, MODEL, tuple(parts.values()))
+            who, where = "That", ""
 
 
 def _of_costs(trials: Trials, judged: JudgedSettings, row: int) -> Iterator[Sentence]:
-    """Say at what pace the choice goes and what it takes, and what the cheapest takes that ties with it."""
+    """Say at what pace the choice goes, what it takes and when it is at its target, and what is cheaper or sooner."""
     pace, cost = pace_metric(trials), _SESSIONS if lengths_differ(trials) else _HOURS
     paces, spent, names = means(trials, pace), means(trials, cost), trials.names
     shown = [_amount(each, of[row]) for each, of in ((pace, paces), (cost, spent)) if np.isfinite(of[row])]
     days = float(means(trials, "rounds.count")[row] / means(trials, ROUNDS)[row])
     if shown:
         whole = f", over {duration(86400 * days)}" if np.isfinite(days) else ""
-        yield Sentence(f"{capitalized(names[row])}: {', for '.join(shown)}{whole}.", COST, (pace, cost))
+        alike = len(names) > 1 and not any(map(_differs, (paces, spent)))
+        where = "At every setting" if alike else capitalized(names[row])
+        yield Sentence(f"{where}: {', for '.join(shown)}{whole}.", COST, (pace, cost))
+    target = f"learning.{split(judged.aim.metric)[1].get('optimizer')}.time_to_target"
+    times = np.where(np.isfinite(trials.samples(target)).all(axis=1), means(trials, target), np.nan)
+    if np.isfinite(times[row]):
+        soonest = contrasts(trials, target, less_is_better=True, eligible=np.isfinite(times) & ~judged.unfit)
+        text, soon = f"Training reaches its target after {duration(times[row])} at {names[row]}", soonest.best or 0
+        if soonest.states[row] is Standing.DIFFERS:
+            text += f", and after {duration(times[soon])} at {names[soon]}"
+        elif len(soonest.order) > 1:
+            text += ", and at no setting significantly sooner with every seed"
+        yield Sentence(f"{text}.", COST, (target,))
     if ties := [each for each in judged.tied if spent[each] < 0.9 * spent[row]]:
         least, wording = min(ties, key=spent.__getitem__), wording_of(judged.aim.metric)
         value = wording.write(float(judged.contrast.mean[least]))
         text = f"{capitalized(names[least])} is not significantly worse ({value}), for {_amount(cost, spent[least])}."
         yield Sentence(text, COST, (cost, judged.aim.metric))
+
+
+def _differs(values: Floats) -> bool:
+    """Say whether settings differ in a figure by more than rounding."""
+    finite = values[np.isfinite(values)]
+    return bool(np.ptp(finite) > ROUNDING * np.abs(finite).max()) if len(finite) else False
 
 
 def _amount(metric: str, value: float) -> str:
@@ -495,7 +566,7 @@ def _extremes(trials: Trials, metric: str) -> str:
     low, high = int(np.nanargmin(contrast.mean)), int(np.nanargmax(contrast.mean))
     if ranking.value(low) == ranking.value(high):
         some = "" if np.isfinite(contrast.mean).all() else " that has it"
-        every = f" at every setting{some}" if len(names) > 1 else ""
+        every = f" at {'both' if len(names) == 2 else 'every setting'}{some}" if len(names) > 1 else ""
         return f"{wording.words}: {ranking.value(low)}{every}."
     if len(names) == 2:
         return f"{wording.words}: {listing([f'{ranking.sure(row)} at {names[row]}' for row in (0, 1)])}."
@@ -581,8 +652,10 @@ def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterat
         named = dict[str, str]()
         for metric in dict.fromkeys((aim.metric, *limits, bias_metric(trials), pace_metric(trials))):
             every, wording = means(trials, metric).tolist(), wording_of(metric)
-            if np.isfinite(every[row]) and named.setdefault(wording.words, metric) == metric:
+            moves = len(every) < 2 or metric in {aim.metric, *limits} or _differs(means(trials, metric))
+            if moves and np.isfinite(every[row]) and named.setdefault(wording.words, metric) == metric:
                 value, write = wording.write(every[row]), wording.write
+                value = "about 0" if _is_nothing(trials, metric)[row] else value
                 noisy = metric == bias_metric(trials) and not metric.endswith(without_noise(""))
                 fair = reports_and_chance(trials)[1] if noisy else np.zeros(len(every))
                 chance = [f" (equal chances: {tv(each)})" if each > 0 else "" for each in fair.tolist()]
@@ -590,6 +663,11 @@ def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterat
                 other = [f"; {write(every[at])} {there[at]}" for at in beside if write(every[at]) != value]
                 detail = f"{limits[metric]}{chance[row]}" if metric in limits else f"{there[row]}{''.join(other)}"
                 yield Tile(value, wording.words, detail)
+        if SIDE in trials.parameters and len(judged.contrast.order) == 2:
+            first, other = judged.contrast.order.tolist()
+            ends = (float(each[other]) for each in (judged.contrast.difference, judged.contrast.tested_half))
+            apart = f"{trials.names[other]} less {trials.names[first]}"
+            yield Tile(wording_of(aim.metric).difference(*ends), "difference", apart)
     if optimizers is not None and len(cases := optimizers.meta["cases"]) > 1:
         names, ((memory, first, _), *led) = optimizers.names, leaders(optimizers)
         often = f"{len(cases_won(optimizers)[first])} of {count(len(cases))}"
@@ -638,7 +716,7 @@ def _first_charts(trials: Trials, row: int | None) -> Iterator[Chart | None]:
         yield line_chart(trials, aim, _PICTURE, capitalized(wording_of(aim).words), None, row)
     if along is None or along.size < 2:
         return
-    theory = "participation.l1_uniform_theory" if even == L1 else None
+    theory = "participation.l1_uniform_theory" if even in {L1, without_noise(L1)} else None
     agree = [each.text for each in theory_check(trials) if each.state is Grade.OK and theory]
     chart = line_chart(trials, even, "distance", "Distance from uniform (TV)", theory, row)
     yield chart and replace(chart, finding="".join(agree), aside=failed)
@@ -664,7 +742,8 @@ def _standing_chart(ranking: Ranking, name: str, row: int | None, note: str = ""
         half, axis = contrast.tested_half[rows], f"{axis}, less that of {names[contrast.best]}"
     mean, half = wording.scale * mean, wording.scale * half
     chosen = next((at for at, each in enumerate(rows) if each == row), None)
-    shown, legend = [names[row] for row in rows], (", or ".join(there), "worse, or not compared")
-    data = Rows(shown, mean, half, filled, legend, axis, 0.0 if apart else None, chosen)
+    shown, legend = [names[row] for row in rows], (", or ".join(there), "worse")
+    left_out = np.array([contrast.states[row] is Standing.NO_VALUE for row in rows])
+    data = Rows(shown, mean, half, filled, legend, axis, 0.0 if apart else None, chosen, crossed=left_out)
     notes = [note, f"{count(left)} left out." * (left > 0)]
     return row_plot(data, name, capitalized(axis), [*filter(None, notes)])

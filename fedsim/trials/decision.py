@@ -38,7 +38,7 @@ _KEPT = 8  # trials whose answers are kept, since many sentences ask for the sam
 def bias_metric(trials: Trials) -> str:
     """Return the L1 distance of reports from uniform, which reached the model; of selections, where all reported.
 
-    Between runs that need not be as long as one another, or have as much noise in other ways, it is without noise.
+    Between settings with more reports and with fewer, which have less noise and more, it is without noise.
     """
     reported, selected = trials.samples(REPORTED), trials.samples(L1)
     finite = np.isfinite(reported)
@@ -48,7 +48,15 @@ def bias_metric(trials: Trials) -> str:
     there = np.isfinite(trials.samples(clean))
     if lengths_differ(trials):  # longer runs have less noise, and short ones cannot tell how much
         return clean if there.any() else metric
-    return clean if SIDE in trials.parameters and (np.isfinite(trials.samples(metric)) == there).all() else metric
+    taken = reports_of(trials)
+    uneven = SIDE in trials.parameters or np.ptp(taken) > MATTERS * taken.max(initial=0.0)
+    return clean if uneven and (np.isfinite(trials.samples(metric)) == there).all() else metric
+
+
+def reports_of(trials: Trials) -> Floats:
+    """Return how many reports each setting takes, in the mean over its seeds."""
+    taken = trials.samples("sessions.count") * np.nan_to_num(trials.samples("sessions.reported_share"), nan=1.0)
+    return np.asarray(np.nan_to_num(taken).mean(axis=1))
 
 
 def without_noise(distance: str) -> str:

@@ -64,7 +64,7 @@ def test_the_page_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path) -> No
     shown = check(page.read_text(encoding="utf-8"))
     (head,) = shown.inside("h1")
     both = "26.7 % at cohort = 5 (A) and 25.6 % at cohort = 6 (B)"
-    assert plain(head).startswith(f"No significant difference in distance of participation from uniform (TV): {both}, ")
+    assert plain(head).startswith(f"No significant difference in how even participation is (TV from uniform): {both}, ")
     assert any(HOSTILE in text for text in shown.inside("p"))
     assert [figure["id"] for figure in shown.find("figure")] == ["distance", "frequencies", "losses"]
     alone = report_comparison(*pair, tmp_path / "alone.html")

@@ -14,6 +14,7 @@ from fedsim.pages import write_report
 from fedsim.pages.answer import Answer
 from fedsim.pages.charts import Chart
 from fedsim.pages.charts.sweeps import line_chart, lines_of, trade_off_chart
+from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.page import answer_of
 from fedsim.pages.trial_tables import headlines, settings_table
 from fedsim.pages.trials import trials_answer
@@ -53,6 +54,8 @@ def said(sweep: Trials) -> str:
 def test_differences_are_paired_so_what_worlds_share_cancels(sweep: Trials) -> None:
     apart = 50 * (l1(8, 10, 1) - l1(8, 5, 1))
     assert plain(settings_table(sweep).rows[1][3]) == f"+{apart:.1f} ± 0 points"
+    halves = ((297.19, 1.34, "297 ± 1"), (452.1, 0.2, "452 ± 1"), (70.81, 3.5, "70.8 ± 3.5"), (0.02, 0.3, "0.02 ± 0.3"))
+    assert [wording_of(UPDATES).cell(*each) for *each, _ in halves] == [cell for *_, cell in halves]
 
 
 def test_lines_run_along_the_separation_one_for_each_cohort(sweep: Trials) -> None:

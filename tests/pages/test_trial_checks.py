@@ -307,10 +307,21 @@ def test_how_much_the_loss_is_off_uniform_participation_is_said_by_share() -> No
         return plain(answer.headline), [plain(each.text) for each in answer.sentences if each.about == MODEL]
 
     headline, model = said(1)
-    assert "falls from 0.200 at R = 0 to -0.050 at R = 8 (one seed, not tested)" in headline
+    assert ": 0.200 at R = 0, -0.050 at R = 8 (one seed, not tested)" in headline
     share = "Excess loss of “fedavg” as a share of the loss under uniform participation"
     assert model == [f"{share}: 10.0 % at R = 0 and -2.5 % at R = 8."]
     own = {"learning.fedavg.excess_loss": 0.001}
+    lasts: dict[float, str] = {
+        0.001: "0.200 at R = 0, about 0 at R = 8 (one",
+        0.01: "0.200 at R = 0, 0.010 at R = 8 (one",
+    }
+    for last, way in lasts.items():
+
+        def ending(row: int, seed: int, last: float = last) -> dict[str, float]:
+            return measure(row, seed) | ({"learning.fedavg.excess_loss": last, LOSS: 2.0} if row == 2 else {})
+
+        ends = made_trials(ending, seeds=1, headline="learning.fedavg.excess_loss")
+        assert way in plain(trials_answer(ends).headline)
     small = made_trials(lambda *each: measure(*each) | own, seeds=1, headline="learning.fedavg.excess_loss")
     assert "is less than 0.1 % of the loss at every setting (one" in plain(trials_answer(small).headline)
     assert marked(made_trials(measure, seeds=1, headline="learning.fedavg.excess_loss")) is None
@@ -322,8 +333,9 @@ def test_a_time_to_target_is_said_to_be_the_first_where_it_is_shown() -> None:
     decide: dict[str, Any] = {"minimize": "learning.fedavg.loss", "maximize": None, "subject_to": []}
 
     def times(row: int, seed: int) -> dict[str, float]:
-        return sound(row, seed) | {name: value + row for name, value in reached.items()}
+        return sound(row, seed) | {name: value + row for name, value in reached.items() if row or not seed}
 
+    assert "(1 of 6)" in settings_table(made_trials(times, decide=decide)).rows[0][-1]
     assert "from which a loss may rise again" in settings_table(made_trials(times, decide=decide)).note
     assert "rise again" not in settings_table(made_trials(decide=decide)).note
 

@@ -20,7 +20,7 @@ class Participation:
     metrics = described("""
         participation.l1_uniform | L1 | Distance of the measured frequencies from uniform: sum of |frequency - 1/N|. # better: lower; of: selections; error: participation.l1_uniform_se; reference: participation.l1_chance; label: distance of participation from uniform; needs: clients; short: from uniform
         participation.l1_uniform_se | L1 | Standard error of that distance. # of: selections; needs: clients
-        participation.l1_uniform_corrected | L1 | That distance without what noise adds to it. # better: lower; of: selections; low: participation.l1_uniform_low; high: participation.l1_uniform_high; label: noise-free distance of participation from uniform; needs: clients; short: from uniform, noise removed
+        participation.l1_uniform_corrected | L1 | That distance without what noise adds to it. # better: lower; of: selections; low: participation.l1_uniform_low; high: participation.l1_uniform_high; label: distance of participation from uniform without noise; needs: clients; short: from uniform, noise removed
         participation.l1_uniform_low | L1 | Lower end of the 95 % interval of the distance without noise. # of: selections; needs: clients
         participation.l1_uniform_high | L1 | Upper end of that interval. # of: selections; needs: clients
         participation.tv_uniform | share | Total variation distance of the measured frequencies from uniform: half the L1. # better: lower; of: selections; label: distance of participation from uniform (TV); needs: clients
@@ -31,7 +31,7 @@ class Participation:
         participation.pull_tv_uniform | share | Total variation distance of the pulls from uniform: half the L1. # better: lower; of: reports; label: distance of the pull on the model from uniform (TV); needs: clients
         participation.reported_l1_uniform | L1 | L1 distance from uniform counting only the sessions whose report was taken. # better: lower; of: reports; error: participation.reported_l1_uniform_se; label: distance of reports from uniform; needs: clients; short: reports from uniform
         participation.reported_l1_uniform_se | L1 | Standard error of that distance. # of: reports; needs: clients
-        participation.reported_l1_uniform_corrected | L1 | That distance, as l1_uniform_corrected. # better: lower; of: reports; low: participation.reported_l1_uniform_low; high: participation.reported_l1_uniform_high; label: noise-free distance of reports from uniform; needs: clients; short: reports from uniform, noise removed
+        participation.reported_l1_uniform_corrected | L1 | That distance, as l1_uniform_corrected. # better: lower; of: reports; low: participation.reported_l1_uniform_low; high: participation.reported_l1_uniform_high; label: distance of reports from uniform without noise; needs: clients; short: reports from uniform, noise removed
         participation.reported_l1_uniform_low | L1 | Lower end of its 95 % interval. # of: reports; needs: clients
         participation.reported_l1_uniform_high | L1 | Upper end of that interval. # of: reports; needs: clients
         participation.reported_tv_uniform | share | Total variation distance of the same: half the L1. # better: lower; of: reports; label: distance of reports from uniform (TV); needs: clients

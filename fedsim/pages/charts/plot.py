@@ -40,6 +40,7 @@ _POINT_NAME = 30  # and beside a point
 _LETTER = 0.027  # of the width of the axes, what a letter of such a name takes
 _SEEN = 0.01  # of the range of a chart: narrower bands are not seen, nor are nearer lines apart
 _COVERED = 0.02  # of the range, in which half of the points of a line lie that another covers
+_UNDER = 2  # lines under others that a legend names at most
 _BARS = 80.0  # points that all bars above each other take at most
 _DECADES = 5  # of a logarithmic axis at most, below the greatest value
 
@@ -160,7 +161,8 @@ def _together(series: Sequence[Series], scale: marks.AxisScale) -> list[Series]:
             shown.append([each])
     names = [f"{', '.join(each.name for each in some)}: same line" for some in shown]
     drawn = [replace(some[0], name=name) if len(some) > 1 else some[0] for some, name in zip(shown, names, strict=True)]
-    return [replace(each, name=_under(each, drawn[at + 1 :], scale, ys)) for at, each in enumerate(drawn)]
+    under = [replace(each, name=_under(each, drawn[at + 1 :], scale, ys)) for at, each in enumerate(drawn)]
+    return under if sum(a.name != b.name for a, b in zip(drawn, under, strict=True)) <= _UNDER else drawn
 
 
 def _under(line: Series, later: Sequence[Series], scale: marks.AxisScale, ys: Floats) -> str:
@@ -280,6 +282,7 @@ class Rows:
     chance: Floats | None = None  # half of the grey band around the reference in each row
     scale: marks.AxisScale = "auto"
     interval: str = "95\N{NARROW NO-BREAK SPACE}% intervals"  # what the lines are
+    crossed: Bools | None = None  # drawn as crosses where it holds: these are not compared
 
 
 def row_plot(data: Rows, name: str, title: str, notes: Sequence[str] = ()) -> Chart:
@@ -295,7 +298,8 @@ def row_plot(data: Rows, name: str, title: str, notes: Sequence[str] = ()) -> Ch
         columns["Equal chances"] = [f"{number(data.reference)} ± {number(each, 2)}" for each in data.chance]
     ways = [f"{name} {number(value, 3)}" for name, value in zip(data.names, data.value, strict=True)]
     marked = (data.margin, data.theory, data.chance, data.chosen)
-    entries = (bool(data.filled.any()), bool((~data.filled).any()), *(each is not None for each in marked))
+    dots = (data.filled.any(), (~data.filled).any(), data.crossed is not None and data.crossed.any())
+    entries = (*map(bool, dots), *(each is not None for each in marked))
     return Chart(
         name=name,
         title=title,
@@ -322,9 +326,14 @@ def _draw_rows(data: Rows, axes: Axes) -> None:
     axes.grid(visible=True, axis="x")
     axes.grid(visible=False, axis="y")
     color, entries = marks.SERIES[0], list[tuple[Artist, str]]()
-    for some, face, words in zip((data.filled, ~data.filled), (color, marks.PAPER), data.legend, strict=True):
+    crossed = np.zeros(len(rows), dtype=bool) if data.crossed is None else data.crossed
+    for some, look, words in (
+        (data.filled & ~crossed, {"markerfacecolor": color}, data.legend[0]),
+        (~data.filled & ~crossed, {"markerfacecolor": marks.PAPER}, data.legend[1]),
+        (crossed, {"marker": "x"}, "not compared"),
+    ):
         if some.any():
-            entries += _dots(axes, data.value[some], rows[some], color, words, markerfacecolor=face)
+            entries += _dots(axes, data.value[some], rows[some], color, words, **look)
     if data.theory is not None:
         tick: dict[str, Any] = {"marker": "|", "markersize": 9, "markeredgewidth": 1.8, "zorder": 5}
         entries += _dots(axes, data.theory, rows, marks.SERIES[1], data.tick, **tick)

@@ -19,13 +19,12 @@ from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import thinned
 from fedsim.pages.trial_tables import gained_nothing, marked, means, order_of, standings
 from fedsim.trials.contrasts import CONFIDENCE, interval, margins
-from fedsim.trials.decision import bias_metric, is_of_lengths, judge_settings, pace_metric
+from fedsim.trials.decision import bias_metric, is_of_lengths, judge_settings, pace_metric, without_noise
 from fedsim.trials.store import CURVE_POINTS
 from fedsim.trials.trials import SIDE, Axis, Trials
 
 TRADE_OFF = "trade-off"
 _LINES = 6  # shown at most
-_BANDS = 2  # lines that bands are drawn around, at most
 _VALUES = 9  # up to so many values of a parameter are all written under the axis, where there is room
 _LABEL = 12  # characters of a value that fit under an axis
 _SAME_PACE = 0.01  # paces that differ by no more than this part of them are the same
@@ -48,6 +47,11 @@ class Line:
 def _reach(trials: Trials, metric: str) -> Floats:
     """Return how far intervals reach down and up: of means over seeds, or those that the two sides' runs state."""
     reach, errors = margins(trials.samples(metric)), trials.errors(metric) if SIDE in trials.parameters else None
+    if metric.endswith(
+        without_noise("")
+    ):  # of distances that all are 0 with noise removed the runs say how sure that is
+        above = means(trials, metric.replace("uniform_corrected", "uniform_high")) - means(trials, metric)
+        reach = np.where(reach == 0, np.stack([0 * above, np.nan_to_num(above)]), reach)
     return reach if errors is None else np.stack([student_quantile(DEGREES + 1, CONFIDENCE) * errors] * 2)
 
 
@@ -168,7 +172,8 @@ def pace_chart(trials: Trials, metric: str, name: str, title: str) -> Chart | No
     figures = np.stack([pace.mean, pace.half, value.mean, value.half]).T
     rows = [(names[k], standings(trials)[k], *map(number, figures[k])) for k in np.flatnonzero(kept)]
     header = ("Setting", "Standing", wording_of(daily).axis, "± 95 %", wording.axis, "± 95 %")
-    chart = line_plot(name, title, series, AxisLook(wording_of(daily).axis), AxisLook(wording.axis), notes=notes)
+    y = AxisLook(wording.axis, "linear" if metric == bias_metric(trials) else "auto")
+    chart = line_plot(name, title, series, AxisLook(wording_of(daily).axis), y, notes=notes)
     return replace(chart, table=thinned(title, header, rows))
 
 
@@ -204,9 +209,9 @@ def curves_chart(trials: Trials) -> Chart | None:
     shown = [each for each in curves if len(each.x) > 1]
     if not shown:
         return None
-    if len(shown) > _BANDS:
-        shown = [replace(each, margin=None) for each in shown]
-    notes = [f"Lines are means over the seeds{', bands go from the least to the greatest' * (len(shown) <= _BANDS)}."]
+    banded = len(shown) < 2  # else bands, of seeds with other data, lie on each other's lines
+    shown = shown if banded else [replace(each, margin=None) for each in shown]
+    notes = [f"Lines are means over the seeds{', bands go from the least to the greatest' * banded}."]
     notes += ["Each run is measured by its initial loss: seeds have other data."]
     if not where and (chosen := marked(trials)) is not None and len(shown) > 1:
         ends = [each for each in shown if each.name == trials.names[chosen]]
@@ -216,19 +221,24 @@ def curves_chart(trials: Trials) -> Chart | None:
     notes += [f"{count(left, 'more line')} left out." if where else best] * (left > 0)
     look = AxisLook("rounds done", "whole"), AxisLook("loss (1: the initial model)", "auto")
     ordered &= not is_of_lengths(trials)  # of which a longer one has its end later
-    finding = _slowest([each for each in shown if len(each.x) > 1]) if ordered else ""
+    finding = _slowest([each for each in shown if len(each.x) > 1], trials.names[first]) if ordered else ""
     rules = [Rule("initial model", 1.0)] if gained_nothing(trials) else []
     return line_plot("curves", f"Loss over the rounds{where}", shown, *look, rules, notes, finding)
 
 
-def _slowest(curves: Sequence[Series]) -> str:
-    """Say which training takes longest for most of its descent, and which least; "" where they take about as long."""
+def _slowest(curves: Sequence[Series], chosen: str) -> str:
+    """Say how long the training of the choice, or the slowest, takes for most of its descent, and which takes least.
+
+    "" where all take about as long.
+    """
     ends = [float(each.y[len(each.y) // 2 :].mean()) for each in curves]
     rounds = [float(each.x[np.argmax(1 - each.y >= _MOST * (1 - end))]) for each, end in zip(curves, ends, strict=True)]
     slow, fast = int(np.argmax(rounds)), int(np.argmin(rounds))
     if max(ends) >= 1 or rounds[slow] < 1.5 * rounds[fast]:
         return ""
-    took = [f"{number(rounds[at], 2)}{words} at {curves[at].name}" for at, words in ((slow, " rounds"), (fast, ""))]
+    of_choice = [at for at, each in enumerate(curves) if each.name == chosen and rounds[at] >= 1.5 * rounds[fast]]
+    shown = ((*of_choice, slow)[0], " rounds"), (fast, "")
+    took = [f"{number(rounds[at], 2)}{words} at {curves[at].name}" for at, words in shown]
     return f"{percent(_MOST)} of the descent of the loss takes about {' and '.join(took)}."
 
 
