@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_bytes, write_text
-from fedsim.common.formatting import distinct
+from fedsim.common.formatting import distinct, listing
 from fedsim.pages.answer import Answer
 from fedsim.pages.summary import json_summary, markdown_summary
 from fedsim.run.jobs import SharedRun
@@ -152,6 +152,8 @@ def entry(href: str, answer: Answer) -> Mapping[str, object]:
     verdict, title = answer.verdict, answer.question or answer.name
     text = answer.headline or answer.description
     outcome, status = (verdict.headline, verdict.status) if verdict is not None else ("", "")
+    missed = [each.words for each in verdict.attention if each.status == "fail"] if verdict is not None else []
+    outcome = f"{outcome.removesuffix('.')}: {listing(missed)}." if missed else outcome
     return {"href": href, "title": title, "text": text, "outcome": outcome, "status": status}
 
 

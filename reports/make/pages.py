@@ -143,8 +143,9 @@ PAGES = {
         *("studies/night-charging", "studies/three-continents", "studies/mixed-separation"),
         *("paper/synthetic", "paper/bias-vs-separation", "paper/convergence"),
     ),
+    "Privacy: what to choose for one epsilon": ("studies/which-separation", "studies/which-cooldown"),
     "What to choose: how long clients wait, how many train, and the optimizer": (
-        *("studies/separation-sweep", "studies/which-separation", "studies/which-cooldown", "studies/tournament"),
+        *("studies/separation-sweep", "studies/tournament"),
     ),
     "What it does to the model: the paper's figures, each from one run": (
         *("paper/fedavg-synthetic", "paper/debiased-synthetic", "paper/three-methods-synthetic"),
@@ -172,7 +173,7 @@ def claimed(kept: Kept) -> list[dict[str, Any]]:
             agreed = verdict == "yes" or verdict.startswith("yes:")
             status = "pass" if agreed else "fail" if verdict.startswith("**no**") else "warn"
             plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", verdict).replace("**", "")
-            entry = {"href": f"{page[1]}.html", "title": claim, "text": f"over {over}"}
+            entry = {"href": f"{page[1]}.html", "title": claim, "text": f"Judged over {over}."}
             cards.append({**entry, "outcome": plain, "status": status, "claim": True})
     return cards
 
@@ -196,6 +197,8 @@ CARDS = {
 }
 """The pages that the list begins with: what they are, and the chart that is shown, the first one if none is named."""
 FIRST = "fedsim run scenarios/paper/synthetic.fedsim.yaml"
+OTHERS = "For what training costs, several trainings on one fleet, or a log of your own, begin with a template:"
+BEGIN = "fedsim init --template fleet\nfedsim init --template jobs\nfedsim measure LOG.csv"
 FEDSIM = (
     "fedsim simulates which devices take part in federated learning: when they are available, who is selected, and "
     "how many rounds a device waits until it may take part again (its separation R). Each page here shows one "
@@ -205,25 +208,33 @@ FEDSIM = (
 )
 
 
+def _card(answer: Answer, drawn: bool, shown: str = "") -> Mapping[str, object]:
+    """Return what the list shows of a page, with a chart of it where it is drawn."""
+    chart = next((each for each in answer.charts if each.name == shown), answer.first_picture)
+    made = entry(f"{answer.name}.html", answer)
+    if chart is None or not drawn:
+        return made
+    return {**made, "picture": picture(replace(chart, name=f"{answer.name}-{chart.name}"))}  # under a name of its own
+
+
 def write_list(claims_shown: Sequence[Mapping[str, Any]], sections: Mapping[str, Sequence[Answer]]) -> None:
-    """Write the page that lists reports: four with their pictures, the paper's claims, and all."""
-    documents, cards = {each.name: each for some in sections.values() for each in some}, []
-    for name, (title, shown) in CARDS.items():
-        chart = next((each for each in documents[name].charts if each.name == shown), documents[name].first_picture)
-        drawn = {} if chart is None else {"picture": picture(replace(chart, name=f"{name}-{chart.name}"))}
-        cards.append({**entry(f"{name}.html", documents[name]), "title": title, **drawn})  # drawn under another name
+    """Write the page that lists reports: four to begin with, all others by question, and the paper's claims."""
+    documents, last = {each.name: each for some in sections.values() for each in some}, list(sections)[-1]
+    cards = [{**_card(documents[name], True, shown), "title": title} for name, (title, shown) in CARDS.items()]
     met, partly, missed = map([each["status"] for each in claims_shown].count, ("pass", "warn", "fail"))
     came = f"{met} hold{'s' * (met == 1)}, {partly} in part, {missed} {'does' if missed == 1 else 'do'} not"
     heading = f"The paper's claims: of {len(claims_shown)} with a page, {came}"
     start = "Open “Start here” below, then run the same yourself."
     over = "A claim is judged over many runs; each page is of one run of it, which may miss what holds on average."
-    sentences = [Sentence(f"{heading}.", TRUST), Sentence(over, TRUST), Sentence(start, NEXT, command=FIRST)]
+    draws = "A draw is the data and the participation of one run made anew; it has settled where all losses of it have."
+    sentences = [*(Sentence(each, TRUST) for each in (f"{heading}.", over, draws))]
+    sentences += [Sentence(start, NEXT, command=FIRST), Sentence(OTHERS, NEXT, command=BEGIN)]
     rest = {
-        title: [entry(f"{each.name}.html", each) for each in some if each.name not in CARDS]
+        title: [_card(each, title != last) for each in some if each.name not in CARDS]
         for title, some in sections.items()
     }
     title = "Who takes part in federated learning, and what that does to the model"
     page = Answer("index", title, title, description=FEDSIM, sentences=sentences)
-    *practical, last = rest
-    listed = {"": cards, **{each: rest[each] for each in practical}, heading: claims_shown, last: rest[last]}
+    practical = {each: rest[each] for each in sections if rest[each] and each != last}
+    listed = {"": cards, **practical, heading: claims_shown, last: rest[last]}
     write_answer(page, REPORTS / "index.html", listed=listed)
