@@ -1,5 +1,4 @@
-/* What a page does when it is asked: it sorts tables, shows the values of charts, and gives charts as files.
-   Without it all is there to read: the values of a chart stand in the table below it. */
+/* Sorts tables, shows the values of charts, and gives charts as files; without it all values stand in tables. */
 
 const SVG = document.querySelector('svg')?.namespaceURI;
 const set = (element, values) => Object.entries(values).forEach(([name, value]) => element.setAttribute(name, value));
@@ -36,14 +35,8 @@ for (const svg of document.querySelectorAll('svg[data-places]')) {
     shown = row;
     tip.hidden = row < 0;
     if (row < 0) return line.remove();
-    const names = cells(table.tHead.rows[0]), values = cells(rowsOf(table)[row]), list = document.createElement('dl');
-    names.forEach((name, column) => {
-      if (!values[column] || values[column] === '\u2013') return;
-      const pair = add(list, 'div', '');
-      add(pair, 'dt', name);
-      add(pair, 'dd', values[column]);
-    });
-    tip.replaceChildren(list);
+    const values = cells(rowsOf(table)[row]), pairs = cells(table.tHead.rows[0]).map((name, column) => [name, values[column]]);
+    tip.innerText = pairs.filter(([, value]) => value && value !== '\u2013').map((pair) => pair.join(': ')).join('\n');
     const ends = { [`${across}1`]: 0, [`${across}2`]: along === 'x' ? size.height : size.width };
     set(line, { class: 'guide', [`${along}1`]: places[row], [`${along}2`]: places[row], ...ends });
     svg.append(line);
@@ -101,9 +94,9 @@ const bitmap = async (svg) => {
   const image = new Image();
   image.src = `data:image/svg+xml,${encodeURIComponent(picture(svg))}`;
   await image.decode();
-  const canvas = Object.assign(document.createElement('canvas'), { width: image.width, height: image.height });
+  const canvas = new OffscreenCanvas(image.width, image.height);
   canvas.getContext('2d').drawImage(image, 0, 0);
-  return new Promise((done) => { canvas.toBlob(done, 'image/png'); });
+  return canvas.convertToBlob();
 };
 const save = (blob, name) => {
   const link = Object.assign(document.createElement('a'), { href: URL.createObjectURL(blob), download: name });
@@ -129,28 +122,27 @@ const hint = (scroll) => {
   scroll.dataset.more = cut ? `${cut} more column${cut === 1 ? '' : 's'} \u2192` : '';
 };
 
-/* Cards of a grid: each below the shortest column; the last ones before what is wide, or the end, in the order that leaves
-   the least empty, which the cards of a column share. */
+/* Cards of a grid: each below the shortest column; the last ones before what is wide in the order that leaves least empty;
+   a little room makes the card above it taller. */
 const orders = (items) => (items.length < 2 ? [items] : items.flatMap((each, at) => orders(items.toSpliced(at, 1)).map((rest) => [each, ...rest])));
 const stack = (cards, columns, gap) => {
-  const ends = Array(columns).fill(1), since = ends.map(() => []), placed = new Map();
+  const ends = Array(columns).fill(1), lasts = [], placed = new Map();
   let empty = 0;
   const fill = (column, to) => {
-    const room = to - ends[column], share = Math.floor(room / since[column].length);
+    const room = to - ends[column];
     empty += room ** 2;
-    if (since[column].every(({ height }) => share < 0.4 * height)) since[column].forEach((card, index) => { card.top += index * share; card.more = share; });
+    if (room < 0.4 * lasts[column]?.height) lasts[column].height += room;
   };
   for (const { card, span, height } of cards) {
     const tops = Array.from({ length: columns - span + 1 }, (_, at) => Math.max(...ends.slice(at, at + span)));
-    const top = Math.min(...tops), at = tops.indexOf(top), made = { at, span, top, height, more: 0 };
+    const top = Math.min(...tops), at = tops.indexOf(top), made = { at, span, top, height };
     for (let column = at; column < at + span; column += 1) {
-      if (span > 1) fill(column, top);
-      [ends[column], since[column]] = [top + height + gap, span > 1 ? [] : [...since[column], made]];
+      fill(column, top);
+      [ends[column], lasts[column]] = [top + height + gap, span > 1 ? null : made];
     }
     placed.set(card, made);
   }
-  const end = Math.max(...ends);
-  ends.forEach((_, column) => fill(column, end));
+  ends.forEach((_, column) => fill(column, Math.max(...ends)));
   return { placed, empty };
 };
 const pack = (grid) => {
@@ -174,34 +166,28 @@ const pack = (grid) => {
     return orders(all.slice(from, upto)).map((some) => stack([...all.slice(0, from), ...some, ...all.slice(upto)], columns, gap));
   }));
   const best = ways.reduce((one, other) => (other.empty < 0.8 * one.empty ? other : one));
-  best.placed.forEach(({ at, span, top, height, more }, card) => Object.assign(card.style, {
-    gridColumn: `${at + 1} / span ${span}`, gridRow: `${top} / span ${height + more}`, minHeight: more ? `${height + more}px` : '',
-  }));
+  best.placed.forEach(({ at, span, top, height }, card) => {
+    Object.assign(card.style, { gridColumn: `${at + 1} / span ${span}`, gridRow: `${top} / span ${height}`, minHeight: `${height}px` });
+  });
   return best.empty;
 };
 const tables = document.querySelectorAll('.card > .scroll'), grids = document.querySelectorAll('.grid');
 const packAll = () => [pack, hint, pack].forEach((each) => (each === hint ? tables : grids).forEach((one) => each(one)));
 
-/* Of what is folded away, that is shown which best fills the room that cards leave, as long as it fills some. */
+/* Of what is folded away, in its order, that is shown which fills room that cards leave. */
 const more = document.querySelector('.more');
 const folded = [...(more?.querySelectorAll('.card') ?? [])].map((card) => ({ card, home: card.parentNode }));
 const unfold = () => {
-  const rest = [...folded], back = () => rest.forEach(({ card, home }) => home.append(card));
-  const last = () => [...grids[0].querySelectorAll('.card:not(.wide, .words)')].at(-1);
-  const tried = ({ card }) => {
-    last().after(card);
-    const empty = pack(grids[0]);
-    back();
-    return empty;
-  };
-  back();
-  while (rest.length && last()) {
-    const empty = pack(grids[0]), left = rest.map(tried), least = Math.min(...left);
-    if (!(least < 0.7 * empty)) break;
-    last().after(rest.splice(left.indexOf(least), 1)[0].card);
-  }
-  if (more) more.hidden = !rest.length;
-  if (more) more.querySelector('span').textContent = rest.map(({ card }) => card.querySelector('h3, caption').textContent).join(' \u00b7 ');
+  folded.forEach(({ card, home }) => home.append(card));
+  const rest = folded.filter(({ card, home }) => {
+    const last = [...grids[0].querySelectorAll('.card:not(.wide, .words)')].at(-1), empty = pack(grids[0]);
+    last?.after(card);
+    if (last && pack(grids[0]) < 0.7 * empty) return false;
+    home.append(card);
+    return true;
+  });
+  more?.toggleAttribute('hidden', !rest.length);
+  more?.querySelector('span').replaceChildren(rest.map(({ card }) => card.querySelector('h3, caption').textContent).join(' \u00b7 '));
   packAll();
 };
 tables.forEach((scroll) => { scroll.onscroll = () => hint(scroll); });
