@@ -96,7 +96,8 @@ def judge_shares(
     """Return the series ``shares`` and ``bias`` of a run: its parts and the whole, judged together."""
     run = _Measured(scenario, clients, rounds, metrics, series)
     whole, complete = _whole(run), scenario.log is None or "clients" not in scenario.log.unknown
-    shares, trend = _shares(run, whole, looking=whole["seen"] == "") if complete else ([], None)
+    ways = [way for way in _ways(run) if complete or way.kind == "group"]  # of those seen, groups are compared
+    shares, trend = _shares(run, ways, whole, looking=whole["seen"] == "" or (not complete and run.spans > 0))
     tested = [row for row in shares if row["visible"] is not None]
     if whole["seen"] == "":
         whole["trend"] = trend
@@ -285,10 +286,11 @@ def _between(first: str, last: str, rows: int) -> tuple[str, ...]:
     return (first, *map(str, range(2, rows)), last)
 
 
-def _shares(run: _Measured, whole: Mapping[str, Any], *, looking: bool) -> tuple[list[dict[str, Any]], str | None]:
+def _shares(
+    run: _Measured, ways: Iterable[_Parts], whole: Mapping[str, Any], *, looking: bool
+) -> tuple[list[dict[str, Any]], str | None]:
     """Judge all parts together; return the rows of ``shares``, and the first way whose tenths have a trend."""
     rows, looked, trends = list[dict[str, Any]](), list[tuple[dict[str, Any], float, float]](), dict[str, float]()
-    ways = list(_ways(run))
     for way in ways:
         draws, degrees = _draws(run, way, whole["whole"])
         untold = way.kind == "weight" and not run.spans and not run.steady

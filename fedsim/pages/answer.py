@@ -38,7 +38,7 @@ class Tile:
     value: str
     label: str
     detail: str = ""
-    facts: tuple[str, ...] = ()  # keys of the facts of which it says all, so that no sentence need
+    facts: tuple[str, ...] = ()  # keys of the facts that it shows
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,6 @@ class Section:
     title: str
     charts: Sequence[Chart | Absent | None] = ()
     tables: Sequence[Table | None] = ()
-    text: Sequence[Sentence] = ()
     folded: bool = False  # opened by those who want it
 
 
@@ -112,7 +111,10 @@ class Answer:
             "expectations": None
             if verdict is None
             else {"status": verdict.status, "text": verdict.headline, "missed": verdict.rows},
-            "checks": [{key: each for key, each in vars(check).items() if key != "turns"} for check in self.checks],
+            "checks": [
+                {key: each for key, each in vars(check).items() if key not in {"turns", "since"}}
+                for check in self.checks
+            ],
             "sentences": [asdict(each) for each in self.sentences],
             "tiles": [asdict(each) for each in self.tiles],
         }

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.common.formatting import cut, number, percent
+from fedsim.common.instants import DAY_S
 from fedsim.measure.series import by_span
 from fedsim.measure.shares import ORDERED, WAYS
 from fedsim.measure.verdict import LEVEL
@@ -17,6 +18,7 @@ from fedsim.run.run import Run
 
 FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
 FEW = 30  # no ratio is said of fewer counts on either side
+FEW_CLIENTS = 20  # so many are said one by one, or from least to most
 _LONGEST = 40  # characters of a name that are shown
 
 
@@ -130,6 +132,12 @@ def one_round(run: Run) -> bool:
     return len(run.rounds) == 1 and len(run.clients) > 1
 
 
+def of_a_month(run: Run) -> bool:
+    """Say whether what a run of a few clients shows of 30 days follows from fewer, which its rounds took."""
+    all_done = run.scenario.log is None and len(run.rounds) >= run.scenario.stop.most_rounds
+    return all_done and 1 < len(run.clients) < FEW_CLIENTS and DAY_S <= run.simulated_s < 30 * DAY_S
+
+
 def bias_of(run: Run) -> Bias:
     """Return the verdict on a run and its parts, which stands in its series."""
     (whole,), looks = run.series["bias"].rows(named=True), run.series["shares"].drop_nulls("look").rows(named=True)
@@ -168,9 +176,3 @@ def moved_groups(run: Run) -> dict[str, tuple[float, float]]:
     error = np.sqrt(chance * (1 - chance) * (1 / halves.sum(axis=1)).sum())
     moved, times = np.abs(ends[1] - ends[0]) > 4 * error, ends * len(run.clients) / np.array([*sizes.values()])
     return {name: (float(a), float(b)) for name, (a, b), far in zip(sizes, times.T, moved, strict=True) if far}
-
-
-def pull_apart(run: Run) -> float | None:
-    """Return how far the pulls on the model are from uniform (L1); None where these are the shares of reports."""
-    pull, reported = run.known.get("participation.pull_l1_uniform"), run.of_reports("l1_uniform")
-    return None if pull is None or reported is None or abs(pull - reported) <= 0.01 * reported else pull

@@ -17,9 +17,10 @@ from fedsim.common.errors import FedsimError
 from fedsim.common.formatting import capitalized, count, duration, equation, listing, listing_of, number, percent
 from fedsim.common.instants import DAY_S
 from fedsim.measure.contributions import Contributions
+from fedsim.measure.grammar import parse_condition
 from fedsim.measure.series import FEWEST_DAYS, FEWEST_ROUNDS, by_day
 from fedsim.measure.verdict import Look
-from fedsim.pages.bias import FORGOTTEN, Seen, bias_of, one_round
+from fedsim.pages.bias import FORGOTTEN, Seen, bias_of, of_a_month, one_round
 from fedsim.pages.commands import command_of, log_command, with_seeds
 from fedsim.pages.commands import longer as longer_by
 from fedsim.pages.expectations import verdict
@@ -38,16 +39,15 @@ from fedsim.pages.methods import (
     same_training,
 )
 from fedsim.pages.metric_wording import wording_of
-from fedsim.pages.tables import COVERED
+from fedsim.pages.tables import COVERED, cost_parts
 from fedsim.pages.trial_checks import NAMED, settled_losses, surplus, theory_check
-from fedsim.pages.words import cost_parts, favoured, headline, hours_without, how_often_each, left_to_chance, of_a_month
+from fedsim.pages.words import favoured, headline, hours_without, how_often_each, is_wide, left_to_chance
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.run.cautions import OTHER_SEEDS, of_separation, of_shocks, why_nothing
 from fedsim.run.check import LENGTH, SEEDS, STEP, Check, Grade
 from fedsim.run.run import Run
 from fedsim.scenario.habits import Habits
 from fedsim.scenario.learning import ConstantSchedule
-from fedsim.scenario.work import Work
 from fedsim.theory.prediction import before_the_chain
 from fedsim.trials.trials import Trials
 
@@ -61,6 +61,7 @@ SEE_SESSIONS = "See how sessions ended, and why no report was taken."
 _TO_TEST = "Run longer, to test participation for bias."
 _WAITING = 0.1  # of the time that rounds wait for clients, from which on separations are not made longer
 _WASTED = 0.1  # of the sessions that the server aborts, from which on fewer are proposed
+_SEEDS, _MOST_SEEDS = 5, 100  # that are proposed
 _FILLED = 0.9  # of the rounds, this share should close with the reports they wanted
 
 
@@ -96,7 +97,7 @@ def of_log(run: Run) -> Iterator[Check]:
         return
     lacking, rerun = [_UNKNOWN[each] for each in _UNKNOWN if each in log.unknown], run.manifest.get("command")
     holds = listing([f"`--{option}` ({columns})" for *_, option, _, columns in lacking])
-    remedy = f"Measure {listing([wanted for _, wanted, *_ in lacking])} too: add {holds}."
+    remedy = f"Measure {listing([wanted for _, wanted, *_ in lacking])} too, if you have what tells of them: {holds}."
     options = " ".join(f"--{option} {given}" for *_, option, given, _ in lacking)
     for text, wanted, *_ in lacking:
         command = "" if rerun else log_command("measure", log, options)
@@ -169,13 +170,16 @@ _OF_VERDICT = {"fail": Grade.BAD, "warn": Grade.CAUTION, "pass": Grade.OK, "unju
 
 
 def expectations(run: Run) -> Iterator[Check]:
-    """Whether the expectations of the scenario are met."""
+    """Whether the expectations of the scenario are met; of losses that cannot be measured, the steps are the cause."""
     if (outcome := verdict(run.manifest.get("verdict"))) is not None:
         state = Grade.OK if outcome.status == "unjudged" and outcome.met else _OF_VERDICT[outcome.status]
         missed = [each for each in outcome.attention if each.status in {"fail", "warn"}]
-        ways = [f"{each.words}{f' (it is {each.observed})' * bool(each.observed)}" for each in missed]
-        text = f"{outcome.headline.removesuffix('.')}: {listing_of(ways, NAMED)}." if ways else outcome.headline
-        yield Check("expectations", state, text)
+        large = state is Grade.BAD and any(each.state is Grade.BAD for each in steps(run))
+        large &= all(parse_condition(each.check).metric.startswith("learning.") for each in missed)
+        ways = [f"{each.words}{f' (it is {each.observed})' * bool(each.observed and not large)}" for each in missed]
+        text = f"{outcome.headline.removesuffix('.')}: {listing_of(ways, NAMED)}" if ways else outcome.headline
+        text += f"{', of losses that jump' * large}." if ways else ""
+        yield Check("expectations", state, text, since="steps" if large else "")
 
 
 _FAULTS: Mapping[str, tuple[Callable[[float], bool], Grade, str]] = {
@@ -348,9 +352,11 @@ def steps(run: Run) -> Iterator[Check]:
         if (by := jumps(run, name)) > JUMPS:
             late, state = late_losses(run, name)[0]["loss"], Grade.BAD if by > 2 * JUMPS else Grade.CAUTION
             ends = f"{number(late.min(), 3)} and {number(late.max(), 3)}"  # type: ignore[arg-type]
-            text = f"Where “{name}” ends cannot be measured, as its steps are too large: over the last half of the run "
-            text += f"its loss jumps between {ends}"
-            text += "; and this run is one of the settings that the file compares." if swept(run) else "."
+            text = (
+                f"Cannot tell where “{name}” ends: its steps are too large, so that over the last half of the run its "
+            )
+            text += f"loss jumps between {ends}"
+            text += ", and this is one of the settings that the file compares." if swept(run) else "."
             yield Check("steps", state, text, name, (f"learning.{name}.loss", "learning"), **_lower_step(run, name))
             return
 
@@ -427,8 +433,7 @@ def theory(run: Run) -> Iterator[Check]:
         why = f": {reason}" if isinstance(reason, str) else ""
     text = f"No theory covers this scenario{why}, so that all figures are of this one run."
     if bias_of(run).seen is Seen.BIAS:
-        by = with_seeds(run.manifest, 5)
-        yield Check("theory", Grade.CAUTION, text, remedy=OTHER_SEEDS, command=by, turns=SEEDS)
+        yield Check("theory", Grade.CAUTION, text, **_other_seeds(run))
     else:
         yield Check("theory", Grade.NONE, text)
 
@@ -456,9 +461,9 @@ def waits(run: Run) -> Iterator[Check]:
     text, (empty, hours) = f"Rounds wait for clients {percent(share)} of the time.", hours_without(run)
     by = _smaller_cohorts(run, "with which rounds wait less")
     if 4 * empty >= len(hours) > 0:  # no cohort is small enough for the hours in which nobody is there
-        recorded = any(each.availability.kind == "trace" for each in run.scenario.population)
-        more = "Add devices that are available in the other hours, as of other time zones: rounds wait there."
-        by = {} if recorded else {"remedy": more}
+        verb = "Record" if any(each.availability.kind == "trace" for each in run.scenario.population) else "Add"
+        where = "that are available in the other hours, as of other time zones: rounds wait there"
+        by = {"remedy": f"{verb} devices {where}."}
     yield Check("waits", Grade.NONE, text, facts=("rounds.waiting_share",), **by)
 
 
@@ -478,25 +483,15 @@ def aborted(run: Run) -> Iterator[Check]:
 def spends(run: Run) -> Iterator[Check]:
     """What most of the cost is for, and what lowers it: a finding, and no reason against trust."""
     parts, groups = cost_parts(run), [group.session for group in run.scenario.population]
-    if not parts or not (cost := sum(parts.values())):
+    if not (cost := sum(part.cost for part in parts.values())):
         return
-    most = max(parts, key=parts.__getitem__)
-    remedy, key = _CHEAPER[most]
-    sizes, command = {getattr(each, key.rpartition(".")[2], None) for each in groups} if key else set(), ""
+    most, first = next(iter(parts.items()))
+    sizes, command = {getattr(each, first.key, None) for each in groups} if first.key else set(), ""
     if len(sizes) == 1 and isinstance(size := next(iter(sizes)), int | float):
-        command = command_of(run.manifest, "run", {key: f"{size / 2e6:g}MB"})
-    text = f"{percent(parts[most] / cost)} of the cost is for {wording_of(most).words}"
+        command = command_of(run.manifest, "run", {f"population.*.session.{first.key}": f"{size / 2e6:g}MB"})
+    text = f"{percent(first.cost / cost)} of the cost is for {wording_of(most).words}"
     facts = ("fleet.cost", most)
-    yield Check("spends", Grade.NONE, f"{text}.", facts=facts, remedy=f"{remedy}: {text}.", command=command)
-
-
-_CHEAPER = {
-    "fleet.bytes_down": ("Try a model of half the size", "population.*.session.model"),
-    "fleet.bytes_up": ("Try updates of half the size", "population.*.session.update"),
-    "fleet.energy": ("Try fewer samples in a session (`session.samples`)", ""),
-    "sessions.device_hours": ("Try fewer samples in a session (`session.samples`), or fewer clients in a round", ""),
-}
-"""What lowers the largest part of the cost, and the key that a run with half of it sets."""
+    yield Check("spends", Grade.NONE, f"{text}.", facts=facts, remedy=f"{first.remedy}: {text}.", command=command)
 
 
 def epsilons(run: Run) -> Iterator[Check]:
@@ -522,7 +517,7 @@ def favours(run: Run) -> Iterator[Check]:
 
 
 def full_cohorts(run: Run) -> Iterator[Check]:
-    """Whether rounds got the reports that they wanted."""
+    """Whether rounds got the reports that they wanted, and not many more."""
     if failed := run.known.get("rounds.failed_share"):
         text = f"{percent(failed)} of the rounds failed, since too few reported or stayed, and took no report."
         remedy = "Lower `minimum_reports` or select more clients."
@@ -536,6 +531,7 @@ def full_cohorts(run: Run) -> Iterator[Check]:
         state = Grade.OK if met >= _FILLED else Grade.CAUTION
         by = _smaller_cohorts(run, "which fill more often") if state is Grade.CAUTION and short else {}
         yield Check("cohorts", state, f"{text}.", facts=("rounds.target_share", "rounds.shortage_share"), **by)
+    yield from surplus(Trials.of_run(run))
 
 
 def even(run: Run) -> Iterator[Check]:
@@ -546,21 +542,6 @@ def even(run: Run) -> Iterator[Check]:
         yield Check("even", Grade.NONE, f"{who} significantly unevenly.", **(_even_out(run) if bias.whole else {}))
     elif bias.seen in {Seen.NONE, Seen.EVEN}:
         yield Check("even", Grade.OK, f"No bias found{bias.could_see}.", facts=("bias", "shares"))
-
-
-def spread(run: Run) -> Iterator[Check]:
-    """Whether rounds take more reports than they want, and the lengths of sessions that would mend it."""
-    settings = dict[str, str]()
-    for at, group in enumerate(run.scenario.population):
-        key, unit = ("samples", "") if isinstance(group.session, Work) else ("train", "s")
-        if (source := getattr(group.session, key)).kind == "constant":
-            settings[f"population.{at}.session.{key}"] = (
-                f"{{kind: lognormal, median: {source.value:g}{unit}, sigma: 0.5}}"
-            )
-    if len(settings) == len(run.scenario.population) and len({*settings.values()}) == 1:
-        settings = {next(iter(settings)).replace(".0.", ".*."): next(iter(settings.values()))}
-    command = command_of(run.manifest, "run", settings) if settings else ""
-    yield from (replace(each, command=command) for each in surplus(Trials.of_run(run)))
 
 
 def setting(run: Run) -> Iterator[Check]:
@@ -576,16 +557,29 @@ def seeds(run: Run) -> Iterator[Check]:
     names = optimizer_figures(run, "loss")
     if len(set(names) - set(references(tuple(names)))) > 1 and not same_training(run) and not one_round(run):
         text = "Losses are of one seed: another may rank methods otherwise that are close."
-        command, remedy = with_seeds(run.manifest, 5), "To rank optimizers, repeat it with other seeds."
-        yield Check("seeds", Grade.CAUTION, text, remedy=remedy, command=command, turns=SEEDS)
+        by = _other_seeds(run)
+        rank = {"remedy": "To rank optimizers, repeat it with other seeds."} if by["remedy"] == OTHER_SEEDS else {}
+        yield Check("seeds", Grade.CAUTION, text, **{**by, **rank})
     elif COVERED in run.known and left_to_chance(run):
-        text, command = "Chance is large beside what the headline is about.", with_seeds(run.manifest, 5)
-        yield Check("chance", Grade.NONE, text, remedy=OTHER_SEEDS, command=command, turns=SEEDS)
+        yield Check("chance", Grade.NONE, "Chance is large beside what the headline is about.", **_other_seeds(run))
+
+
+def _other_seeds(run: Run) -> Mapping[str, Any]:
+    """Return how to repeat a run; where chance hides whether some clients have their fair share, how often."""
+    remedy, seeds = OTHER_SEEDS, _SEEDS
+    for part in bias_of(run).parts:
+        if part.key == run.scenario.headline and is_wide(part):
+            many = math.ceil((part.visible / max(abs(part.times - 1), 1e-9)) ** 2)
+            if many <= _MOST_SEEDS:
+                seeds = max(seeds, many)
+                remedy = f"Repeat it with {seeds} seeds: if {part.words} gives {number(part.times, 3)} times its fair "
+                remedy += "share, that is then significant, four times in five."
+    return {"remedy": remedy, "command": with_seeds(run.manifest, seeds), "turns": SEEDS}
 
 
 CHECKS: tuple[Callable[[Run], Iterator[Check]], ...] = (
     *(ended, reports_taken, of_log, privacy, trained, steps, expectations, enough, month, settled, separation, shocks),
-    *(budget, epsilons, favours, spends, setting, even, full_cohorts, spread, waits, aborted, theory, seeds),
+    *(budget, epsilons, favours, spends, setting, even, full_cohorts, waits, aborted, theory, seeds),
 )
 """All checks, the gravest first, and last those whose remedy is other seeds: findings have one of their own."""
 

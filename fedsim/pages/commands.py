@@ -41,7 +41,7 @@ def command_of(
     return ""
 
 
-def log_command(verb: str, log: ProductionLog, options: str) -> str:
+def log_command(verb: str, log: ProductionLog, options: str = "") -> str:
     """Return the command that reads a log as it was read, with more options, `options`."""
     alone = {"clients", "rounds"} if verb != "measure" else set[str]()  # these are options of `measure`
     given, words = log.model_dump(mode="json", exclude_none=True, exclude=alone), ["fedsim", verb, pasteable(log.file)]
@@ -50,7 +50,7 @@ def log_command(verb: str, log: ProductionLog, options: str) -> str:
         pairs = ",".join(f"{name}={word}" for name, word in value.items()) if isinstance(value, dict) else value
         pairs = pasteable(str(pairs)) if key in {"clients", "rounds", "check_ins"} else pairs
         words += [f"--{key.replace('_', '-')}", str(pairs)] if pairs and key != "file" else []
-    return f"{join(words)} {options}"
+    return f"{join(words)} {options}".rstrip()
 
 
 def _without(words: Sequence[str], keys: Mapping[str, object]) -> Iterator[str]:

@@ -57,7 +57,7 @@ def strip(answer: Answer) -> list[Chip]:
     named = dict[str, list[Check]]()
     for each in answer.checks:
         if each.state is not Grade.NONE or each.name == "expectations":
-            named.setdefault(each.name, []).append(each)
+            named.setdefault(each.since or each.name, []).append(each)
     worst = {name: min((each.state for each in some), key=_GRAVE.index) for name, some in named.items()}
     held = [each for name, some in named.items() if worst[name] is Grade.OK for each in some]
     others = [
@@ -88,13 +88,12 @@ def _sections(answer: Answer) -> tuple[list[Mapping[str, object]], list[Mapping[
         parts.append([])
         for section in answer.sections:
             these = [card for place, of, card in placed if place == at and of is section]
-            text = section.text if at == 1 else ()
-            if these or text:
+            if these:
                 name = "" if section.name in named else section.name
                 named.add(name)
                 shown = [(each, picture(each)) if isinstance(each, Chart) else each for each in these]
                 titles = [each.title if isinstance(each, Chart) else each.caption for each in these]
-                parts[at].append({**vars(section), "name": name, "titles": titles, "cards": shown, "text": text})
+                parts[at].append({**vars(section), "name": name, "titles": titles, "cards": shown})
     return [*parts[0], *parts[1]], parts[2]
 
 
@@ -119,15 +118,12 @@ def render(answer: Answer, **context: object) -> str:
 
 def _first_screen(answer: Answer) -> dict[str, object]:
     """Return what a page and a notebook show first: checks, sentences by question, and the picture."""
-    by_question, first = {about: list[Sentence]() for about in ("", *QUESTIONS)}, answer.first_picture
-    shown_once = {fact for tile in answer.tiles for fact in tile.facts}
-    shown_once |= {fact for section in answer.sections for table in section.tables if table for fact in table.facts}
-    reasons = [Sentence(each.text, TRUST) for each in answer.alarms if each.text != answer.headline]
-    for each in (*answer.sentences, *answer.trust, *reasons, *answer.remedies):
-        if not each.facts or each.command or not shown_once.issuperset(each.facts):
-            by_question[each.about].append(each)
+    first, reasons = answer.first_picture, (each.text for each in answer.alarms if each.text != answer.headline)
+    every = [*answer.sentences, *answer.trust, *(Sentence(each, TRUST) for each in reasons), *answer.remedies]
+    by_question = {
+        about: some for about in ("", *QUESTIONS) if (some := [each for each in every if each.about == about])
+    }
     shown = None if first is None else (first, picture(first))
-    by_question = {about: some for about, some in by_question.items() if some}
     return {"answer": answer, "chips": strip(answer), "said": by_question, "picture": shown}
 
 

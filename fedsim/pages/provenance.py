@@ -33,9 +33,10 @@ class ReportProvenance:
     version: str  # that of the resolved scenario
 
 
-def run_provenance(manifest: Mapping[str, Json]) -> ReportProvenance:
-    """Gather the provenance from the manifest of a run; what it does not say is left out."""
-    return _provenance(manifest, manifest.get("scenario"), "manifest.json")
+def run_provenance(manifest: Mapping[str, Json], command: str = "") -> ReportProvenance:
+    """Gather the provenance from the manifest of a run, with the `command` of a log where it has none."""
+    given = {**manifest, "command": manifest.get("command") or command}
+    return _provenance(given, manifest.get("scenario"), "manifest.json")
 
 
 def sweep_provenance(meta: Mapping[str, Json]) -> ReportProvenance:

@@ -1,7 +1,6 @@
 """The answer of a run: its checks, what it measured in words, key figures, charts and tables."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import numpy as np
 import polars as pl
@@ -11,32 +10,32 @@ from fedsim.common.formatting import (
     capitalized,
     count,
     count_range,
+    cut,
     duration,
     equation,
     listing,
     number,
     percent,
-    signed,
     with_separation,
 )
 from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.learning.private import caveats_of
 from fedsim.measure.contributions import Contributions
 from fedsim.pages import tables
-from fedsim.pages.answer import TRUST, Answer, Check, Grade, Section, Sentence, Tile
+from fedsim.pages.answer import PRIVACY, TRUST, Answer, Check, Grade, Section, Sentence, Tile
 from fedsim.pages.bias import FORGOTTEN, NOBODY, Bias, Seen, bias_of, one_round
 from fedsim.pages.charts import OWN, RUN_CHARTS, Chart, run_charts
 from fedsim.pages.charts.rounds import WAITING
 from fedsim.pages.checks import checks_of
+from fedsim.pages.commands import log_command
 from fedsim.pages.expectations import verdict
 from fedsim.pages.methods import LARGE_STEPS, endings, optimizer_figures, optimizers, references, same_training
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.own_charts import own_charts
 from fedsim.pages.provenance import run_provenance
 from fedsim.pages.tables import Table
-from fedsim.pages.words import STUDIED, by_figure, forgotten, headline, sentences
+from fedsim.pages.words import STUDIED, by_figure, forgotten, headline, quieter_half, sentences
 from fedsim.privacy.bounds import ParticipationBounds
-from fedsim.privacy.epsilon import epsilon_of_rho
 from fedsim.run.check import SEEDS
 from fedsim.run.run import Run
 from fedsim.scenario.server import has_random_size
@@ -68,13 +67,17 @@ def run_answer(run: Run, plugins: bool = False) -> Answer:
         status=str(run.manifest.get("status") or ""),
         verdict=verdict(run.manifest.get("verdict")),
         checks=checks,
-        sentences=[each for each in sentences(run) if each.text not in first],
-        tiles=sorted(tiles(run, bias), key=lambda each: "fleet.cost" not in each.facts),
+        sentences=[each for each in (*sentences(run), *privacy_caveats(run)) if each.text not in first],
+        tiles=sorted(
+            tiles(run, bias), key=lambda each: {*each.facts}.isdisjoint(() if finding is None else finding.facts)
+        ),
         picture=picture_of(run),
-        trust=[*trust_of(run, bias, checks)],
+        trust=[*trust_of(run, checks)],
         sections=(
-            Section("cost", "Cost", (), [tables.cost_table(run) if run.scenario.prices is not None else None]),
-            Section("bias", "Participation", charts["bias"], [] if nothing else [tables.bias_table(run, bias)]),
+            Section(
+                "cost", "Cost", charts["cost"], [tables.cost_table(run) if run.scenario.prices is not None else None]
+            ),
+            Section("bias", "Participation", charts["bias"]),
             Section("learning", "Learning", charts["learning"], learned),
             Section("devices", "Devices and time", charts["devices"]),
             Section(
@@ -87,26 +90,26 @@ def run_answer(run: Run, plugins: bool = False) -> Answer:
             Section("own", "Of the scenario's own", charts[OWN], [tables.own_metric_table(run)]),
         ),
         figures=(*RUN_CHARTS, *(each.chart.name for each in extra if isinstance(each.chart, Chart) or each.failure)),
-        origins={"": run_provenance(run.manifest)},
+        origins={
+            "": run_provenance(run.manifest, log_command("measure", run.scenario.log) if run.scenario.log else "")
+        },
         failures=tuple(each.failure for each in extra if each.failure),
     )
 
 
-def trust_of(run: Run, bias: Bias, checks: Sequence[Check]) -> Iterator[Sentence]:
-    """Say of how many runs the figures are, what intervals allow for, and what theory says, also where checks hold."""
+def trust_of(run: Run, checks: Sequence[Check]) -> Iterator[Sentence]:
+    """Say of how many runs the figures are, and what theory says, also where checks hold."""
     if run.scenario.log is not None:
         yield Sentence("All figures are of one log.", TRUST)
     elif not any(each.turns == SEEDS and each.state is Grade.CAUTION for each in checks):
         yield Sentence("All figures are of one run, with one seed.", TRUST)
-    if (tested := sum(part.tested for part in bias.parts)) > 1:
-        text = f"Tests and intervals of {count(tested, 'part')} of the clients allow for all of them together"
-        yield Sentence(f"{text}, at 95\N{NARROW NO-BREAK SPACE}%.", TRUST)
     agreed = [each.text for each in checks if each.name == "theory" and each.state is Grade.OK]
     shares = run.series["shares"].drop_nulls(["low", "theory"]).filter(pl.col("kind") == pl.col("kind").first())
     outside = shares.filter((pl.col("theory") < pl.col("low")) | (pl.col("theory") > pl.col("high")))
-    if agreed and len(outside):
-        text = f"Theory lies outside {len(outside)} of {count(len(shares), 'interval')} of shares"
-        agreed.append(f"{text}; its check takes all clients together.")
+    if agreed and len(outside):  # intervals without a test of their own have the strictest level
+        chance = float(shares["level"].fill_null(shares["level"].min()).sum())
+        text = f"That is of all clients together: of {count(len(shares), 'interval')} of shares theory lies outside "
+        agreed.append(f"{text}{len(outside)}, as chance puts one or more in at most {percent(min(chance, 1))} of runs.")
     yield from (Sentence(each, TRUST) for each in agreed)
     if run.convergence is not None and run.scenario.theory.convergence is not None:
         last = run.convergence.filter(pl.col("round") == pl.col("round").max(), pl.col("noise_floor") >= FORGOTTEN)
@@ -126,7 +129,9 @@ def setup_of(run: Run) -> list[str]:
     cooldown_s = float(run.clients["cooldown_s"].max() or 0.0)  # type: ignore[arg-type]
     ends = count_range(int(separation.min() or 0), int(separation.max() or 0))  # type: ignore[arg-type]
     noun = "device" if run.scenario.log is None else "client"
-    parts = [count(len(run.clients), noun) + (f" in {count(groups)} groups" if groups > 1 else "")]
+    sizes = run.clients.group_by("group", maintain_order=True).len().iter_rows()
+    few = f" ({listing([f'{size:,} “{cut(name, _NAME)}”' for name, size in sizes])})" * (1 < groups <= _GROUPS)
+    parts = [f"{count(len(run.clients), noun)}{few or f' in {count(groups)} groups' * (groups > 1)}"]
     traces = {each.availability.file for each in run.scenario.population if isinstance(each.availability, Trace)}
     parts += [f"available as in {file}" for file in traces if len(traces) == 1]
     if run.scenario.log is None:
@@ -169,8 +174,12 @@ def picture_of(run: Run) -> str:
     asked = scenario.headline or ("" if scenario.decide is None else scenario.decide.metric)
     if asked.endswith("bias"):
         return "optimum"
+    if not asked and "privacy.epsilon" in run.known and optimizer_figures(run, "privacy_noise_loss"):
+        return "loss-noise"
     if asked.startswith("learning.") or (not asked and scenario.learning is not None):
         return "loss"
+    if asked == "fleet.cost" or (not asked and scenario.prices is not None and run.known.get("fleet.cost")):
+        return "cost"
     return "convergence" if not asked and scenario.theory.convergence is not None else "who"
 
 
@@ -181,16 +190,17 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
             yield Tile(way, f"to within {percent(FORGOTTEN)} of the long-run shares", listing(some))
     measured, learned = bias.seen not in {*NOBODY, Seen.ONCE}, filter(None, [_learned(run)])
     yield from learned if picture_of(run) in {"loss", "optimum"} else ()  # what is asked for comes first
-    if measured and (bias.whole or not bias.trend):
-        fair = "" if bias.fair is None else f"equal chances: {percent(bias.fair)}"
-        yield Tile(percent(bias.measured), "from uniform participation (TV)", fair)
+    if measured:
+        fair, clean = "" if bias.fair is None else f"equal chances: {percent(bias.fair)}", bias.corrected
+        far = [percent(bias.measured), *[percent(clean)] * (bias.whole and clean is not None and fair != "")]
+        less, beside = (", noise removed", f"{far[0]} with noise; {fair}") if len({*far}) > 1 else ("", fair)
+        yield Tile(far[-1], f"from uniform participation (TV){less}", beside)
     without, never = (float(np.mean(run.clients[of].to_numpy() == 0)) for of in ("reported", "participations"))
     if measured and without > _MANY:
         yield Tile(percent(without), "of the clients never reported", f"{percent(never)} were never selected")
     if bias.seen is Seen.UNMEASURED:
-        counts = run.clients["reported"]
-        each = number(float(counts.mean()), 3)  # type: ignore[arg-type]
-        yield Tile(count(int(counts.max())), "reports of the busiest client", f"{each} on average")  # type: ignore[arg-type]
+        half, chance = map(percent, quieter_half(run))
+        yield Tile(half, "of the reports from the half that reported least", f"equal chances: {chance}")
     yield from learned
     noun = f"{run.noun}{'s' if len(run.rounds) != 1 else ''}"
     daily = None if len(run.rounds) < 2 else run.known.get("updates.per_day")
@@ -213,13 +223,14 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
         yield Tile(paid[0], "what sessions took", ", ".join(paid[1:]))
     elif hours := run.known.get("sessions.device_hours"):
         wasted = run.known.get("sessions.wasted_share")
-        detail = "" if wasted is None else f"{percent(wasted)} of it wasted"
+        detail = f"{percent(wasted)} of it wasted" if wasted else ""
         facts = ("sessions.device_hours", "sessions.wasted_share")
         took = duration(3600 * hours) if hours < 1 else f"{number(hours, 3)}\N{NARROW NO-BREAK SPACE}h"
         yield Tile(took, "of device time", detail, facts)
 
 
 _MANY = 0.05  # of the clients
+_GROUPS, _NAME = 4, 40  # groups whose sizes stand below the headline, and characters of their names
 
 
 def _learned(run: Run) -> Tile | None:
@@ -239,13 +250,16 @@ def _learned(run: Run) -> Tile | None:
     if shares:
         (name, first), *rest = shares.items()
         label = f"of the loss of “{name}” above the optimum is noise of privacy"
-        return Tile(first, label, ", ".join(f"“{name}”: {share}" for name, share in rest))
+        facts = tuple(f"learning.{name}.privacy_noise_loss" for name in shares)
+        return Tile(first, label, ", ".join(f"“{name}”: {share}" for name, share in rest), facts)
+    if same_training(run):
+        return Tile(number(losses[other]), "loss of every method")
     if ends and other in references(optimizers(run)):
         widest = max(ends, key=lambda each: abs(each.apart))
-        label, level = f"loss of “{widest.name}”, less that of unbiased training", number(losses[other])
-        return Tile(signed(widest.apart, partial(number, digits=3)), label, f"unbiased training: {level}")
-    which = f"loss of “{other}”{', the lowest of the methods' * (len(ends) > 0 and not same_training(run))}"
-    return Tile(number(losses[other]), which)
+        side, level = "above" if widest.apart > 0 else "below", number(losses[other])
+        label = f"loss of “{widest.name}” {side} that of unbiased training"
+        return Tile(number(abs(widest.apart), 3), label, f"unbiased training: {level}")
+    return Tile(number(losses[other]), f"loss of “{other}”{', the lowest of the methods' * (len(ends) > 0)}")
 
 
 _PAID = {"bytes_down": " down", "bytes_up": " up", "energy": "", "carbon": " CO2"}
@@ -272,8 +286,7 @@ def privacy_section(run: Run) -> Section:
     privacy, figures, table = run.scenario.privacy, run.known, run.series.get("contributions")
     if privacy is None or table is None or any(key not in figures for key in [*_NOISE.values()][:-1]):
         return Section("privacy", "Privacy")
-    rounds, least, most = (int(figures[f"privacy.{name}"]) for name in ("rounds", "separation", "most"))
-    bounds = ParticipationBounds(rounds, least, most)
+    bounds = _bounds(run)
     seen = Contributions(**table.row(0, named=True))
     apart = NO_VALUE if seen.least_separation is None else count(seen.least_separation)
     rows = (
@@ -281,7 +294,7 @@ def privacy_section(run: Run) -> Section:
         (f"b: {run.noun}s from one contribution to the next, at least", count(bounds.min_separation), apart),
         ("k: contributions of a client, at most", count(bounds.participations), count(seen.most)),
     )
-    std, zcdp = "no clip is given", epsilon_of_rho(figures["privacy.rho"], privacy.delta)
+    std = "no clip is given"
     if privacy.clip is not None:
         scale = figures["privacy.noise_multiplier"] * figures["privacy.sensitivity"] / (privacy.stands_for or 1.0)
         std = number(privacy.clip * scale, 5)
@@ -290,10 +303,20 @@ def privacy_section(run: Run) -> Section:
         ("Delta", f"{privacy.delta:g}"),
         *((head, number(figures[key], 5)) for head, key in _NOISE.items() if key in figures),
         ("Standard deviation of the rows of Z", std),
-        (f"Epsilon by way of zCDP{', schedule known' * ('privacy.epsilon_if_known' in figures)}", number(zcdp, 5)),
     )
-    clocked = bool((run.clients["cooldown_s"] > 0).any())
-    caveats = [Sentence(f"{capitalized(each)}.") for each in caveats_of(run.scenario, bounds, clocked=clocked)]
     title, header = "What is promised, because the server enforces it, and what the log shows", ("Promised", "Observed")
     bound = Table(title, ("Bound", *header), rows)
-    return Section("privacy", "Privacy", (), (bound, Table("The noise", ("Figure", "Value"), noise)), caveats)
+    return Section("privacy", "Privacy", (), (bound, Table("The noise", ("Figure", "Value"), noise)))
+
+
+def _bounds(run: Run) -> ParticipationBounds:
+    rounds, least, most = (int(run.known[f"privacy.{name}"]) for name in ("rounds", "separation", "most"))
+    return ParticipationBounds(rounds, least, most)
+
+
+def privacy_caveats(run: Run) -> Iterator[Sentence]:
+    """Say what the promise of privacy does not cover, and what else it rests on."""
+    if run.scenario.privacy is not None and "privacy.rounds" in run.known:
+        clocked = bool((run.clients["cooldown_s"] > 0).any())
+        for each in caveats_of(run.scenario, _bounds(run), clocked=clocked):
+            yield Sentence(f"{capitalized(each)}.", PRIVACY)

@@ -13,7 +13,6 @@ from fedsim.common.formatting import (
     capitalized,
     count,
     duration,
-    fixed,
     number,
     percent,
     quantity,
@@ -21,10 +20,18 @@ from fedsim.common.formatting import (
 )
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
 from fedsim.measure.metrics.metric import updates_of
-from fedsim.measure.shares import ROUNDING
-from fedsim.pages.bias import NOBODY, Bias, pull_apart
-from fedsim.pages.methods import JUMPS, daily_swing, endings, jumps, optimizers, references, renamed
-from fedsim.pages.metric_wording import tv, wording_of
+from fedsim.pages.methods import (
+    JUMPS,
+    LARGE_STEPS,
+    daily_swing,
+    endings,
+    jumps,
+    late_losses,
+    optimizers,
+    references,
+    renamed,
+)
+from fedsim.pages.metric_wording import wording_of
 from fedsim.run.run import Run
 
 GROUP_ROWS = 24  # groups shown at most
@@ -43,7 +50,6 @@ class Table:
     # How many of the first columns hold words, set to the left; the others hold numbers, set to the right
     words: int = 1
     note: str = ""  # what was left out; empty where nothing was
-    facts: tuple[str, ...] = ()  # keys of the facts of which it says all, so that no sentence need
     places: tuple[float, ...] = ()  # of a chart's data: where each row stands along x, or along y; empty if nowhere
     along: Literal["x", "y"] = "x"
     aside: bool = False  # of interest to few, and folded away
@@ -66,36 +72,10 @@ def thinned(
     )
 
 
-def bias_table(run: Run, bias: Bias) -> Table | None:
-    """Show distances as total variation and as L1; None where nothing was measured."""
-    metric, of = run.known.get, "" if run.all_reported else "Selections: "
-    if run.of_reports("l1_uniform") is None or bias.seen in NOBODY:
+def ending_table(what: str, endings: pl.DataFrame) -> Table | None:
+    """Show how rounds or sessions ended, given ``outcome`` and ``len``; None where all did so alike."""
+    if len(endings) < 2:
         return None
-    distances = {
-        "Measured, from uniform": 2 * bias.measured,
-        "... without what noise adds": None if bias.corrected is None else 2 * bias.corrected,
-        "Equal chances for everybody, from uniform": None if bias.fair is None else 2 * bias.fair,
-        "Weights of clients in the model, from uniform": pull_apart(run),
-        "Selections: measured, from uniform": metric("participation.l1_uniform") if of else None,
-        f"{of}Theory, from uniform": metric("participation.l1_uniform_theory"),
-        f"{of}Measured, from theory": metric("participation.l1_chain"),
-        f"{of}Sampling noise alone, from the long run": metric("participation.l1_noise"),
-    }
-    rows = tuple(
-        (what, tv(l1), "0" if l1 <= ROUNDING else fixed(l1)) for what, l1 in distances.items() if l1 is not None
-    )
-    note = (
-        "L1 is the sum over all clients of |frequency - 1/N|, as papers give it; half of it is the total variation "
-        "distance (TV): the share of reports that would have to come from other clients for all to give equally many."
-    )
-    facts = tuple(f"participation.{name}" for name in ("l1_uniform", "pull_l1_uniform", "l1_uniform_theory"))
-    return Table(
-        "How far frequencies lie from each other", ("Distance", "TV", "L1"), rows, note=note, facts=facts, aside=True
-    )
-
-
-def ending_table(what: str, endings: pl.DataFrame) -> Table:
-    """Show how rounds or sessions ended, given ``outcome`` and ``len``: how many did so."""
     ranked = endings.sort("len", "outcome", descending=[True, False])
     total = endings["len"].sum()
     rows = tuple((str(outcome), count(number), percent(number / total)) for outcome, number in ranked.iter_rows())
@@ -125,14 +105,14 @@ def learning_table(run: Run) -> Table | None:
     if not names:
         return None
     to = "unbiased training" if other in references(names) else f"“{other}”"
-    apart = {each.name: signed(each.apart, partial(number, digits=3)) for each in ends}
+    apart = {each.name: signed(each.apart, partial(number, digits=3)) for each in ends if each.why != LARGE_STEPS}
     yes = {True: "yes", False: "no, below" if other in references(names) else "yes"}
     tests = {each.name: yes[each.apart > 0] if each.significant else "no" for each in ends}
     tested = "Stays biased" if other in references(names) else "Significant in this run"
     tests |= {each.name: "not tested" for each in ends if each.look is None}
     figures = {
         "Loss converged": [_converged(run, name) for name in names],
-        "Loss": [above_dust(run.known.get(f"learning.{name}.loss")) for name in names],
+        "Loss": [_level(run, name) for name in names],
         f"Above {to}": [apart.get(name, NO_VALUE) for name in names],
         tested: [tests.get(name, NO_VALUE) for name in names],
     } | {
@@ -154,6 +134,14 @@ def learning_table(run: Run) -> Table | None:
     return Table("Where learning ended", ("Optimizer", *columns), rows, words=2, note=" ".join(notes))
 
 
+def _level(run: Run, name: str) -> str:
+    """Write where the loss of an optimizer ends, or between which ends it jumps."""
+    if jumps(run, name) <= JUMPS:
+        return above_dust(run.known.get(f"learning.{name}.loss"))
+    late = late_losses(run, name)[0]["loss"]
+    return f"{number(late.min(), 3)} to {number(late.max(), 3)}"  # type: ignore[arg-type]
+
+
 def _converged(run: Run, name: str) -> str:
     """Say whether the loss of an optimizer has converged, and of what that is judged where it swings or jumps."""
     if (value := run.known.get(f"learning.{name}.converged")) is None:
@@ -169,6 +157,39 @@ _COSTS = (
 )
 
 
+@dataclass(frozen=True)
+class CostPart:
+    """What of the cost is for one thing."""
+
+    cost: float
+    price: str  # of one unit of it
+    words: str  # how much of it there is
+    remedy: str  # what lowers it
+    key: str  # that a run with half of it sets; empty where there is none
+
+
+_SAMPLES = "Try fewer samples in a session (`session.samples`)"
+_FEWER = f"{_SAMPLES}, or fewer clients in a round"
+_PRICED = {
+    "fleet.bytes_down": ("gigabyte", 1e9, "{} a GB", "{} sent to devices", "Try a model of half the size", "model"),
+    "fleet.bytes_up": ("gigabyte", 1e9, "{} a GB", "{} sent by devices", "Try updates of half the size", "update"),
+    "fleet.energy": ("kilowatt_hour", 1e3, "{} a kWh", "{} of energy", _SAMPLES, ""),
+    "sessions.device_hours": ("device_hour", 1.0, "{} an hour", "{} hours of device time", _FEWER, ""),
+}
+"""What has a price: the key of that, of how many of the fact's units, both in words, and what lowers it."""
+
+
+def cost_parts(run: Run) -> dict[str, CostPart]:
+    """Return what of the cost is for what, the most first, by the key of the fact that says how much there is."""
+    parts = dict[str, CostPart]()
+    for key, (name, units, price, words, *cheaper) in _PRICED.items():
+        each = 0.0 if run.scenario.prices is None else getattr(run.scenario.prices, name)
+        if each and key in run.known:
+            much = words.format(wording_of(key).write(run.known[key]))
+            parts[key] = CostPart(each / units * run.known[key], price.format(f"{each:g}"), much, *cheaper)
+    return dict(sorted(parts.items(), key=lambda part: -part[1].cost))
+
+
 def cost_table(run: Run) -> Table | None:
     """Show what sessions took, in all and for each update of the model; None where they are not from work."""
     updates = int(updates_of(run.rounds, buffered=not run.scenario.server.selects_once).sum())
@@ -179,12 +200,13 @@ def cost_table(run: Run) -> Table | None:
         (capitalized(of.words), of.write(value), of.write(value / updates) if updates else NO_VALUE)
         for of, value in costs.items()
     )
-    return Table("What it costs", ("Of", "In all", "For each update"), rows, facts=_COSTS)
+    return Table("What it costs", ("Of", "In all", "For each update"), rows)
 
 
-_WHO = {"tenth_1": "tenth with the fewest reports", "tenth_10": "tenth with the most reports"}
-_WHO |= {
-    "worst_tenth": "tenth of the clients with the worst",
+_WHO = {
+    "tenth_1": "tenth with the fewest reports",
+    "tenth_10": "tenth with the most reports",
+    "worst_tenth": "worst tenth of the clients",
     "devices": "devices that train",
     "held_out": "devices held out",
 }
@@ -195,6 +217,7 @@ def who_pays_table(run: Run) -> Table | None:
     counts = run.clients["reported"]
     several, uneven = len(counts) > 1, counts.max() - counts.min() > 1  # type: ignore[operator]
     names = [name for name in optimizers(run) if several and f"learning.{name}.loss_of_worst_tenth" in run.known]
+    names = [name for name in names if jumps(run, name) <= 2 * JUMPS]
     first, rows = f"learning.{names[0]}." if names else "", list[tuple[str, ...]]()
     for key in [name for name in run.known if names and name.startswith(first) and "_of_" in name.removeprefix(first)]:
         what, _, which = key.removeprefix(first).partition("_of_")

@@ -28,8 +28,19 @@ from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.measure.frequencies import fair_half
 from fedsim.measure.metrics import split
 from fedsim.measure.verdict import LEVEL, evenness
-from fedsim.pages.answer import BIAS, COST, MODEL, WHAT, Sentence
-from fedsim.pages.bias import FORGOTTEN, NOBODY, Bias, ClientShare, Seen, bias_of, moved_groups, one_round
+from fedsim.pages.answer import BIAS, COST, MODEL, PRIVACY, WHAT, Sentence
+from fedsim.pages.bias import (
+    FEW_CLIENTS,
+    FORGOTTEN,
+    NOBODY,
+    Bias,
+    ClientShare,
+    Seen,
+    bias_of,
+    moved_groups,
+    of_a_month,
+    one_round,
+)
 from fedsim.pages.methods import (
     JUMPS,
     LARGE_STEPS,
@@ -46,6 +57,7 @@ from fedsim.pages.methods import (
     same_training,
 )
 from fedsim.pages.metric_wording import wording_of
+from fedsim.pages.tables import cost_parts
 from fedsim.run.run import Run
 from fedsim.trials.optimizers import footprint
 
@@ -58,23 +70,18 @@ _SMALL = 0.01  # of a loss; lesser differences are said as shares of it
 _CLOSE = 0.1  # of a fair share: what an interval must lie within to say that clients have theirs
 HARDLY = 0.02  # of the devices; half of it, of the time, is not worth a word
 _BY_HOUR = "population.available_share.utc."
-_FEW = 20  # clients that are said one by one, or from least to most
 _SAID = {
     "participation.l1_uniform_theory": (BIAS, "In the long run, theory says, selections are {} from uniform."),
-    "updates.per_day": (COST, "The pace of the server is {}."),
-    "sessions.device_hours": (COST, "Sessions took {} hours of device time."),
     "privacy.epsilon": (
-        COST,
+        PRIVACY,
         "Each client is promised epsilon = {} (adjacency: all that it contributes is replaced by zeros).",
     ),
     "privacy.epsilon_if_known": (
-        COST,
+        PRIVACY,
         "That is as long as the schedule stays secret, this page included: where it is known, epsilon is {}.",
     ),
 }
 """What is said of a fact: the question that it answers, and a sentence with its value."""
-_IF_ANY = ("sessions.device_hours",)  # of none nothing is said
-_IN_GENERAL = ("participation.l1_uniform_theory", "updates.per_day")  # of a run that shows neither nothing is said
 
 
 def key_of(run: Run, name: str) -> str:
@@ -90,17 +97,11 @@ def sentence_of(run: Run, key: str) -> Sentence | None:
 
 
 def how_often(run: Run) -> Sentence | None:
-    """Say how long the run was, and how many reports clients gave, from the least to the most."""
-    counts, selected = run.clients["reported"].to_numpy(), run.clients["participations"].to_numpy()
+    """Say how many reports clients gave, from the least to the most."""
+    (counts, selected), log = (run.clients[of].to_numpy() for of in ("reported", "participations")), run.scenario.log
     if not counts.sum():
         return None
-    log, by_rounds = run.scenario.log, _by_rounds(run)
-    whole = log is None and not by_rounds and run.manifest.get("status", "complete") == "complete"
-    rounds, lasted, stop = count(len(run.rounds), run.noun), duration(run.simulated_s), run.scenario.stop
-    allowed = f" of the {duration(stop.most_s)} allowed" if by_rounds and np.isfinite(stop.most_s) else ""
-    text = f"{'The log has' if log else 'The run did'} {'its ' * by_rounds}{rounds} in "
-    text += f"{'its ' * whole}{lasted}{allowed}. "
-    text += f"{count(len(counts), 'client' if log else 'device')} gave {count(int(counts.sum()), 'report')}"
+    text = f"{count(len(counts), 'client' if log else 'device')} gave {count(int(counts.sum()), 'report')}"
     if counts.min() < counts.max():
         text += f": {number(float(counts.mean()), 3)} each on average, from {counts.min():,} to {counts.max():,}"
     none, never = percent(float((counts == 0).mean())), percent(float((selected == 0).mean()))
@@ -110,7 +111,7 @@ def how_often(run: Run) -> Sentence | None:
     elif not counts.min():
         apart = " (all were selected)" if selected.min() else f" ({never} were never selected)"
         text += f"; {none} gave none{apart if never != none else ''}"
-    return Sentence(f"{text}.", WHAT, ("clients", "rounds.count"))
+    return Sentence(f"{text}.", WHAT, ("clients",))
 
 
 def how_often_each(run: Run, bias: Bias) -> Sentence:
@@ -128,16 +129,6 @@ def how_often_each(run: Run, bias: Bias) -> Sentence:
         text = f"{devices} reported {number(mean, 3)} times on average in {lasted} ({ends})"
         text += f", {number(mean / days, 3)} times a day" * (days >= 1)
     return Sentence(f"{text}{tested.get(bias.seen, '')}.", BIAS, ("clients", "bias"))
-
-
-def of_a_month(run: Run) -> bool:
-    """Say whether what a run of a few clients shows of 30 days follows from fewer, which its rounds took."""
-    return 1 < len(run.clients) < _FEW and _by_rounds(run) and DAY_S <= run.simulated_s < 30 * DAY_S
-
-
-def _by_rounds(run: Run) -> bool:
-    """Say whether a run ended since it did all its rounds."""
-    return run.scenario.log is None and len(run.rounds) >= run.scenario.stop.most_rounds
 
 
 def how_even(run: Run, bias: Bias) -> Sentence | None:
@@ -162,48 +153,52 @@ def how_even(run: Run, bias: Bias) -> Sentence | None:
     else:
         judged = f"{'' if bias.whole else 'not '}significantly more than {chance}"
     text = f"Participation is {percent(bias.measured)} from uniform (TV), {judged}"
-    if bias.trend and not bias.whole:
-        text = f"Client by client, participation is {percent(bias.measured)} from uniform (TV), {judged}"
-        text += ": what is significant is the trend over tenths"
     share = ": that share of the reports would have to come from other clients" * bias.whole
     return Sentence(f"{text}{share}.", BIAS, facts)
 
 
 def among_those_seen(run: Run) -> Sentence | None:
     """Say of a log whose clients are not all known how the reports are shared by those that are in it."""
-    counts = np.sort(run.clients["reported"].to_numpy())
+    counts = run.clients["reported"].to_numpy()
     if len(counts) < 2 or not counts.sum():
         return None
-    half, fair = float(counts[: len(counts) // 2].sum() / counts.sum()), fair_half(int(counts.sum()), len(counts))
+    half, fair = quieter_half(run)
     judged = "significantly less" if evenness(counts, left=1.0)[0] <= LEVEL else "not significantly less"
     text = f"Reports are {judged} even than chance: of the {count(len(counts), 'client')} in the log, the half that "
-    text += f"reported least gave {percent(half)} of them ({percent(fair)} by equal chances)."
-    return Sentence(text, BIAS, ("clients",))
+    text += f"reported least gave {percent(half)} of them ({percent(fair)} by equal chances)"
+    if (tested := [part for part in bias_of(run).of("group") if part.tested]) and len(tested) <= _NAMED:
+        ways = [f"“{part.name}” {_ratio(part.times)} times" for part in tested if part.significant]
+        text += f"; for its number of clients, {listing(ways)} as often, significantly" if ways else ""
+        text += "" if ways else "; no difference between groups is significant"
+    return Sentence(f"{text}.", BIAS, ("clients",))
+
+
+def quieter_half(run: Run) -> tuple[float, float]:
+    """Return which share of the reports the half of the clients gave that reported least, and by equal chances."""
+    counts = np.sort(run.clients["reported"].to_numpy())
+    taken = int(counts.sum())
+    return float(counts[: len(counts) // 2].sum() / max(taken, 1)), fair_half(taken, len(counts))
 
 
 def by_group(run: Run, bias: Bias) -> Sentence | None:
-    """Say how often each group takes part, of a few; of a log without all clients, which share of reports it has."""
-    sizes = run.clients.group_by("group", maintain_order=True).agg(pl.len(), pl.col("reported").sum())
-    if not 2 <= len(sizes) <= _NAMED or not sizes["reported"].sum():
+    """Say how often each group takes part, of a few, and by which weight; of a log without all clients, of its own."""
+    parts = sorted(bias.of("group"), key=lambda part: -part.times)
+    if not 2 <= len(parts) <= _NAMED or not sum(part.taken for part in parts):
         return None
-    if bias.seen is Seen.UNMEASURED:
-        clients, reports = (sizes[each] / sizes[each].sum() for each in ("len", "reported"))
-        ways = [
-            f"“{name}” gave {percent(b)} of the reports, as {percent(a)} of these clients"
-            for name, a, b in zip(sizes["group"], clients, reports, strict=True)
-        ]
-        return Sentence(f"{'; '.join(ways)} (not tested: other clients are not known).", BIAS, ("clients",))
-    if not (parts := sorted(bias.of("group"), key=lambda part: -part.times)):
-        return None
-    ways = [f"“{part.name}” {_ratio(part.times)}" for part in parts]
+    weights = dict(run.clients.group_by("group").agg(pl.col("weight").unique()).iter_rows())
+    least = min(min(each) for each in weights.values())
+    apart = len({*map(tuple, weights.values())}) == len(parts) == sum(map(len, weights.values()))
+    by = {name: f" (weight {number(each[0] / least, 3)})" * apart for name, each in weights.items()}
+    ways = [f"“{part.name}” {_ratio(part.times)}{by[part.name]}" for part in parts]
     some = [f"“{part.name}”" for part in parts if part.significant]
     judged = "no difference from 1 is significant"
     if not any(part.tested for part in parts):
         judged = "not tested"
     elif some:
         judged = "all significant" if len(some) == len(parts) else f"significant: {listing(some)}"
-    facts, moved = tuple(fact for part in parts for fact in part.facts), moved_groups(run)
-    text = f"Times their fair share: {listing(ways)} ({judged})."
+    facts = *(fact for part in parts for fact in part.facts), *["clients"] * apart
+    of = "Times their share of the clients in the log" if bias.seen is Seen.UNMEASURED else "Times their fair share"
+    text, moved = f"{of}: {listing(ways)} ({judged}).", moved_groups(run)
     crossed = [f"“{name}” {number(a, 2)} and {number(b, 2)}" for name, (a, b) in moved.items() if (a - 1) * (b - 1) < 0]
     if crossed and not some:
         text += f" The halves of the run even out: {listing(crossed)} times in the first half and the last."
@@ -216,11 +211,12 @@ def share(part: ClientShare) -> Sentence:
     if part.tested:
         judged = f"{_ratio(part.low)} to {_ratio(part.high)}, "
         judged += "significant" if part.significant else "not significantly different from 1"
-        text = f"cannot tell yet: {text}" if _wide(part) else text
+        text = f"cannot tell yet: {text}" if is_wide(part) else text
     return Sentence(f"{capitalized(text)} ({judged}).", BIAS, part.facts)
 
 
-def _wide(part: ClientShare) -> bool:
+def is_wide(part: ClientShare) -> bool:
+    """Say whether a share may be far from fair, or may not: it was tested, and chance hides it."""
     return part.tested and not part.significant and max(1 - part.low, part.high - 1) > _CLOSE
 
 
@@ -254,13 +250,8 @@ def trend(bias: Bias) -> Sentence | None:
     text = text if low.times else f"the {least} never reported, and the {most} {_times(high)}"
     how = {"speed": "faster", "availability": "more available"}[bias.trend]
     way = f"The {how} clients are, the {'more' if high.times > low.times else 'less'} often they take part"
+    text += "" if bias.whole else "; client by client, all is within chance"
     return Sentence(f"{way} (significant): {text}.", BIAS, (*high.facts, *low.facts))
-
-
-def strongest(bias: Bias) -> Sentence | None:
-    """Say what is significant of who takes part: the trend, or else the widest contrast; None where nothing is."""
-    widest = next(iter(bias.contrasts), None) if bias.seen is Seen.BIAS else None
-    return trend(bias) or (None if widest is None else contrast(widest))
 
 
 def who_takes_part(run: Run, bias: Bias) -> Sentence | None:
@@ -268,12 +259,13 @@ def who_takes_part(run: Run, bias: Bias) -> Sentence | None:
     if bias.seen is Seen.ALONE:
         reports = count(int(run.clients["reported"].sum()), "report")
         return Sentence(f"There is one client, which gave {reports}: nothing can be biased.", BIAS, ("clients",))
-    if bias.seen not in NOBODY and len(run.clients) < _FEW:
+    if bias.seen not in NOBODY and len(run.clients) < FEW_CLIENTS:
         return how_often_each(run, bias)
     if bias.seen is Seen.NONE and not bias.more_even:
         who = "All groups take part as often as their size says, within chance" if bias.of("group") else "No bias found"
         return Sentence(f"{who}{bias.could_see}.", BIAS, ("bias", "shares"))
-    return strongest(bias) or how_even(run, bias)
+    widest = [contrast(each) for each in bias.contrasts if bias.seen is Seen.BIAS]
+    return trend(bias) or next(iter(widest), None) or how_even(run, bias)
 
 
 def losses(run: Run) -> Sentence | None:
@@ -509,15 +501,6 @@ def against_methods(run: Run, key: str) -> Sentence | None:
     return Sentence(f"{text}{still}.", MODEL, tuple(f"learning.{each}.{figure}" for each in (name, *order)))
 
 
-def cost_parts(run: Run) -> dict[str, float]:
-    """Return what of the cost is for what, by the key of the fact that says how much of it there is."""
-    if (prices := run.scenario.prices) is None:
-        return {}
-    each = {"fleet.bytes_down": prices.gigabyte / 1e9, "fleet.bytes_up": prices.gigabyte / 1e9}
-    each |= {"fleet.energy": prices.kilowatt_hour / 1e3, "sessions.device_hours": prices.device_hour}
-    return {key: price * run.known[key] for key, price in each.items() if price and key in run.known}
-
-
 def kept(run: Run) -> Sentence | None:
     """Say which optimizers keep something on each device from one participation to the next, and how large it is."""
     sizes = {name: size for name, size in optimizer_figures(run, "client_mb").items() if size}
@@ -535,22 +518,14 @@ def kept(run: Run) -> Sentence | None:
     return Sentence(f"On each device {listing(ways)} between participations{others}.", COST, facts)
 
 
-_PAID = {
-    "fleet.bytes_down": "{} sent to devices",
-    "fleet.bytes_up": "{} sent by devices",
-    "fleet.energy": "{} of energy",
-    "sessions.device_hours": "{} hours of device time",
-}
-
-
 def costs(run: Run) -> Sentence | None:
     """Say what the run costs by the scenario's prices, and what most of that is for."""
     cost, parts = run.known.get("fleet.cost"), cost_parts(run)
     if not cost or not parts:
         return None
-    most = max(parts, key=parts.__getitem__)
-    text = f"The run costs {wording_of('fleet.cost').write(cost)} (in the currency of the scenario), "
-    text += f"{percent(parts[most] / cost)} of it for {_PAID[most].format(wording_of(most).write(run.known[most]))}."
+    most = next(iter(parts))
+    text = f"The run of {duration(run.simulated_s)} costs {wording_of('fleet.cost').write(cost)} (in the currency of "
+    text += f"the scenario), {percent(parts[most].cost / cost)} of it for {parts[most].words}, at {parts[most].price}."
     return Sentence(text, COST, ("fleet.cost", most))
 
 
@@ -595,8 +570,8 @@ def wasted(run: Run) -> Sentence | None:
         return Sentence(f"{text}{duration(server.deadline)}.", COST, ("sessions.wasted_share", *ends))
     if "sessions.aborted_share" in ends and server.selects_once and server.wanted > server.cohort:
         ways[[*ends].index("sessions.aborted_share")] += " (rounds select more clients than they take reports of)"
-    text = f"{percent(share)} of the device time was wasted."
-    text += f" Of the sessions, {listing(ways)}." if ways else ""
+    text = f"{percent(share)} of the device time was wasted by sessions that ended without a report"
+    text += f": of all sessions, {listing(ways)}." if ways else "."
     return Sentence(text, COST, ("sessions.wasted_share", *ends))
 
 
@@ -643,7 +618,7 @@ def measured(run: Run, key: str) -> Sentence | None:
     if (match := next((part for part in bias.parts if part.key == key), None)) is not None:
         return share(match)
     if key in {key_of(run, "l1_uniform"), key_of(run, "tv_uniform")}:
-        return who_takes_part(run, bias)
+        return how_even(run, bias)
     if key in map(_loss, optimizers(run)):
         return losses(run)
     if key == "fleet.cost":
@@ -686,27 +661,26 @@ def headline(run: Run) -> Sentence | None:
 
 
 def left_to_chance(run: Run) -> bool:
-    """Say whether the headline leaves open what other seeds tell: who takes part, a trend alone, or the best method."""
+    """Say whether the headline leaves open what other seeds tell: who takes part, or the best method."""
     scenario, bias, first = run.scenario, bias_of(run), headline(run)
     asked = scenario.headline or ("" if scenario.decide is None else scenario.decide.metric)
-    if asked and any(part.key == asked and _wide(part) for part in bias.parts):
+    if asked and any(part.key == asked and is_wide(part) for part in bias.parts):
         return True
     ranked = losses(run) if len((endings(run) or ("", []))[1]) > 1 else None
-    return first is not None and first in (against_methods(run, asked), ranked, None if bias.whole else trend(bias))
+    return first is not None and first in (against_methods(run, asked), ranked)
 
 
 def sentences(run: Run) -> Iterator[Sentence]:
     """Say what a run measured, by the questions of a reader."""
     bias = bias_of(run)
-    facts = [key for key in _SAID if key not in _IF_ANY or run.known.get(key)]
-    if bias.seen in NOBODY or one_round(run):
-        facts = [key for key in facts if key not in _IN_GENERAL]
+    facts = [key for key in _SAID if _SAID[key][0] != BIAS or not (bias.seen in NOBODY or one_round(run))]
     groups = by_group(run, bias)
     widest = [each for each in bias.contrasts if groups is None or each[0].kind != "group"]
     by_question: dict[str, list[Sentence | None]] = {
         WHAT: [staleness(run), how_often(run), of_study(run)],
         BIAS: [trend(bias), *map(contrast, widest), how_even(run, bias), groups, long_run(run)],
         MODEL: [losses(run), of_tenths(run), by_group_of_data(run), swing(run), noise_cost(run)],
+        PRIVACY: [],
         COST: [costs(run), kept(run), waiting(run), wasted(run)],
     }
     if one_round(run):

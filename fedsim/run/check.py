@@ -26,6 +26,7 @@ class Check:
     remedy: str = ""  # what to do about it, in a sentence; empty where there is nothing to do
     command: str = ""  # what does that, for a shell
     turns: tuple[str, ...] = ()  # last words of the keys that the remedy changes: ``separation``
+    since: str = ""  # the check that is the cause, under whose name a page shows it; empty where it is its own
 
 
 CHECKED = {

@@ -17,6 +17,7 @@ from fedsim.pages.bias import bias_of
 from fedsim.pages.checks import CHECKS, checks_of
 from fedsim.pages.html import MOST_CHIPS, strip
 from fedsim.pages.run import run_answer
+from fedsim.pages.tables import learning_table, who_pays_table
 from fedsim.pages.terminal import spoken
 from fedsim.pages.trial_checks import LONGER, LOWER_STEP
 from fedsim.run.check import SEEDS, Check, Grade, agreeing, exit_code
@@ -25,7 +26,6 @@ from fedsim.run.run import Run, with_manifest
 from fedsim.scenario.component import Choice
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.scenario.privacy import Privacy
-from fedsim.scenario.session import Session
 from fedsim.scenario.studies import ConvergenceStudy, Theory
 from fedsim.scenario.trace import Trace
 from fedsim.scenario.work import Prices
@@ -377,32 +377,16 @@ def test_a_check_of_ones_own_is_one_function(run: Run, monkeypatch: pytest.Monke
     assert next(iter(answer.remedies)).text == "Wait until Tuesday."
 
 
-def test_sessions_of_one_length_are_asked_to_differ(run: Run) -> None:
-    """By a command with the lengths that they have, for all groups at once where these are the same."""
-    many = manifest(FAULTS["more than wanted"][0](run), command="fedsim run made.fedsim.yaml")
-    one = many.scenario.population[0]
-    slow = one.model_copy(update={"session": Session.model_validate({"train": "90s"})})
-    varied = one.model_copy(
-        update={"session": Session.model_validate({"train": {"kind": "exponential", "mean": "90s"}})}
-    )
-    law = "{kind: lognormal, median: 90s, sigma: 0.5}"
-    for groups, key in (((slow, slow), "*"), ((varied, slow), "1"), ((varied, varied), "")):
-        given = scenario(many, population=[*groups])
-        (check,) = (each for each in checks_of(given) if each.name == "surplus")
-        asked = f"fedsim run made.fedsim.yaml --set 'population.{key}.session.train={law}'"
-        assert check.command == (asked if key else "")
-
-
-def test_nobody_is_advised_to_add_devices_to_a_trace(small: Load) -> None:
-    """Where hours are empty: the hours of a trace are recorded, and no cohort is small enough for nobody."""
+def test_devices_of_a_trace_are_recorded_and_not_added(small: Load) -> None:
+    """Where hours are empty no cohort is small enough."""
     empty = {"rounds__waiting_share": 0.3, "population__available_share__utc__03": 0.0}
     given = known(simulate(small()), **empty)
     recorded = given.scenario.population[0].model_copy(
         update={"availability": Trace(kind="trace", file="a.csv", base=given.scenario.start)}
     )
-    for each, begins in ((given, "Add devices"), (scenario(given, population=[recorded]), "")):
+    for each, begins in ((given, "Add devices"), (scenario(given, population=[recorded]), "Record devices")):
         (check,) = (check for check in checks_of(each) if check.name == "waits")
-        assert check.remedy[: len("Add devices")] == begins
+        assert check.remedy.startswith(begins)
 
 
 @pytest.mark.parametrize(("aborted", "asked"), [(0.3, True), (0.05, False)])
@@ -434,15 +418,39 @@ def test_other_seeds_come_first_where_the_headline_cannot_tell(run: Run, low: fl
     given = manifest(scenario(run, headline=key), command="fedsim run made.fedsim.yaml")
     answer = run_answer(replace(given, series={**given.series, "shares": shares}))
     assert answer.headline.startswith("Cannot tell yet") == first
-    assert ("seeds" in next(iter(answer.remedies)).command) == first
+    step = next(iter(answer.remedies))
+    assert ("seeds" in step.command) == first
+    assert ("that is then significant" in step.text) == first
+
+
+@pytest.mark.parametrize(("check", "since"), [("learning.fedavg.loss < 1", "steps"), ("rounds.count > 900", "")])
+def test_of_losses_that_jump_no_figure_is_shown_and_one_chip(run: Run, check: str, since: str) -> None:
+    """What is expected of them misses since steps are too large; what is expected of rounds does not."""
+    assert run.learning is not None
+    odd = pl.col("round").rank("dense").over("optimizer") % 2 == 1
+    jumping = run.learning.with_columns(
+        loss=pl.when(pl.col("round") < 0).then(9.0).otherwise(pl.when(odd).then(2.0).otherwise(8.0))
+    )
+    known = {f"learning.{name}.loss": 5.0 for name in run.learning["optimizer"].unique()}
+    given = changed(run, learning=jumping, metrics={**run.metrics, **known})
+    given = manifest(given, verdict=[{**MISSED, "check": check}])
+    (outcome,) = (each for each in checks_of(given) if each.name == "expectations")
+    assert (outcome.state, outcome.since) == (Grade.BAD, since)
+    assert ("it is" in outcome.text) == (not since)
+    answer = run_answer(given)
+    assert answer.headline.startswith("Cannot tell where “fedavg” ends: its steps are too large")
+    assert [chip.name for chip in strip(answer)].count("expectations") == (not since)
+    table = learning_table(given)
+    assert table is not None
+    assert {row[table.header.index("Loss")] for row in table.rows} == {"2 to 8"}
+    assert not any(head.startswith("Above ") for head in table.header)
+    assert who_pays_table(given) is None
 
 
 @pytest.mark.parametrize(("fault", "said"), [(None, True), ("no theory", False), ("far from theory", False)])
 def test_what_to_trust_is_said_also_where_all_checks_hold(run: Run, fault: str | None, said: bool) -> None:
     answer = run_answer(run if fault is None else FAULTS[fault][0](run))
     text = " ".join(each.text for each in answer.trust)
-    tested = sum(part.tested for part in bias_of(run).parts)
-    assert f"{tested} parts of the clients allow for all of them together" in text
     assert ("Measurement and theory agree" in text) == said
     alone = run_answer(scenario(run, learning=None)) if fault is None else answer
     assert all(each.about == TRUST for each in alone.trust)

@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from fedsim import Scenario, simulate
-from fedsim.common.formatting import NO_VALUE
+from fedsim.common.formatting import NO_VALUE, number
 from fedsim.measure.verdict import Look
 from fedsim.pages.bias import bias_of
-from fedsim.pages.charts.learning import loss_charts
+from fedsim.pages.charts.learning import loss_charts, noise_chart
 from fedsim.pages.checks import checks_of
 from fedsim.pages.methods import compare_losses
 from fedsim.pages.run import run_answer
@@ -363,6 +363,11 @@ def test_what_privacy_costs_is_a_share_of_what_training_gains(run: Run, noise: f
     said = noise_cost(changed(given, metrics={**given.metrics, **known}))
     assert said is not None
     assert said.text.replace("\N{NARROW NO-BREAK SPACE}", " ").startswith(begins)
+    assert noise_chart(changed(given, metrics={**given.metrics, **known})) is None  # the optimum is not known
+    chart = noise_chart(changed(given, metrics={**given.metrics, **known, "learning.a.above_optimum": 0.5}))
+    assert chart is not None
+    assert chart.table is not None
+    assert chart.table.rows == (("a", "0.5", number(0.5 - noise)),)
 
 
 def test_privacy_noise_is_no_bias(run: Run) -> None:

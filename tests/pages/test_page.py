@@ -17,14 +17,12 @@ from fedsim.common.formatting import number
 from fedsim.log import fingerprint
 from fedsim.pages import write_report
 from fedsim.pages.answer import Answer, Check, Grade, Section
-from fedsim.pages.bias import bias_of
 from fedsim.pages.charts import RUN_CHARTS
 from fedsim.pages.html import MOST_CARDS, render, strip
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.run import run_answer
-from fedsim.pages.tables import Table, cost_table
+from fedsim.pages.tables import Table, cost_parts, cost_table, ending_table
 from fedsim.run.check import CHECKED
-from fedsim.run.load import load_one
 from tests.conftest import Load
 
 from .runs import DEGENERATE, SCENARIO, one_client, rewrite, write_manifest, write_run
@@ -33,7 +31,8 @@ VOID = {"meta", "link", "br", "hr", "img", "input", "use", "wbr"}
 HOSTILE = "<script>alert(1)</script>"
 
 _WAYS = ("groups", "zones", "weights", "availability", "speed", "over-time")
-_OTHERS = {"staleness", "steps", "optimum", "hours", "week", "one-round", *(f"who-{way}" for way in _WAYS)}
+_OTHERS = {"loss-noise", "cost", "staleness", "steps", "optimum", "hours", "week", "one-round"}
+_OTHERS |= {f"who-{way}" for way in _WAYS}
 NAMES = tuple(name for name in RUN_CHARTS if name not in _OTHERS)
 """What the report of a run in rounds shows: one time zone, always available, no optimum, time with the rounds."""
 
@@ -163,16 +162,11 @@ def test_where_nothing_was_trained_nothing_leads_to_learning(page: str, run_dire
     assert "learning" not in {attributes.get("id") for _, attributes in shown.elements}
 
 
-def test_distances_stand_in_a_table_in_turns_and_as_l1(page: str, written: Path) -> None:
-    cells = Page(page).inside("td")
-    at = cells.index("Measured, from uniform")
-    assert cells[at + 1 : at + 3] == ["23.3\N{NARROW NO-BREAK SPACE}%", "0.465"]
-    known = bias_of(load_one(written)).fair is not None  # under separations by the noise of the run
-    assert ("Equal chances for everybody, from uniform" in cells) == known
-
-
-def test_ends_of_rounds_are_explained(page: str) -> None:
-    assert "Target: enough clients reported." in Page(page).inside("p")
+def test_how_rounds_ended_is_shown_where_they_ended_differently(page: str) -> None:
+    assert "How rounds ended" not in Page(page).inside("span")
+    table = ending_table("rounds", pl.DataFrame({"outcome": ["target", "exhausted"], "len": [9, 1]}))
+    assert table is not None
+    assert table.note.startswith("Target: enough clients reported;")
 
 
 @pytest.mark.long
@@ -294,7 +288,7 @@ def test_a_million_clients_fit_into_a_small_page(tmp_path: Path) -> None:
 
 
 def test_what_a_fleet_costs_is_on_its_page(small: Load) -> None:
-    """In all and for each update; the tile has the money where the scenario has prices, else the bytes."""
+    """In all and for each update; where the scenario has prices, tile and picture have the money, else the bytes."""
     session = "{model: 5MB, update: 1MB, samples: 100, device: raspberry-pi-4, link: {down: 8Mbps, up: 8Mbps}}"
     work = [f"population.*.session={session}"]
     priced = simulate(small(*work, "prices={gigabyte: 100, kilowatt_hour: 1, carbon: 400g}"))
@@ -307,7 +301,13 @@ def test_what_a_fleet_costs_is_on_its_page(small: Load) -> None:
     (tile,) = (each for each in run_answer(priced).tiles if each.label.startswith("cost"))
     assert tile.value == number(priced.known["fleet.cost"], 3)
     assert "down" in tile.detail
+    answer, parts = run_answer(priced), cost_parts(priced)
+    assert sum(part.cost for part in parts.values()) == pytest.approx(priced.known["fleet.cost"])
+    assert answer.tiles[0] == tile
+    assert answer.first_picture is not None
+    assert (answer.first_picture.name, "at 100 a GB" in answer.first_picture.finding) == ("cost", True)
     free = simulate(small(*work))
+    assert not cost_parts(free)
     assert "down" in next(each for each in run_answer(free).tiles if each.label == "what sessions took").value
     assert cost_table(simulate(small())) is None
 

@@ -38,6 +38,7 @@ def values(run: Run, keys: Sequence[str]) -> Iterator[float]:
             none = [float((run.clients[name].to_numpy() == 0).mean()) for name in ("reported", "participations")]
             yield from (len(counts), counts.sum(), counts.mean(), counts.min(), counts.max(), *none)
             yield from (run.simulated_s, run.scenario.stop.duration or 0.0, 1)
+            yield from run.clients["weight"] / run.clients["weight"].min()
             continue
         table = run.learning if key == "learning" else run.series.get(key)
         if table is None:
@@ -132,7 +133,7 @@ def test_every_number_is_that_of_a_fact(tmp_path: Path, case: str) -> None:
     ("key", "begins"),
     [
         ("group.group-3.reported_ratio", "“group 3” gave "),
-        ("participation.l1_uniform", "“group "),
+        ("participation.l1_uniform", "Participation is "),
         ("participation.coverage", "Clients that took part at least once: 100"),
         ("learning.fedavg.loss", "Only “fedavg” stays biased: it ends 0.48\N{NARROW NO-BREAK SPACE}% above "),
         ("rounds.duration.p95", "95th percentile of lengths of rounds: 89.5"),
@@ -212,7 +213,7 @@ def test_what_was_wasted_is_said_by_its_causes(small: Load) -> None:
         said = wasted(given)
         assert said is not None
         assert (
-            ". Of the sessions, in 10.0\N{NARROW NO-BREAK SPACE}% the device became unavailable or failed and in 20.0"
+            ": of all sessions, in 10.0\N{NARROW NO-BREAK SPACE}% the device became unavailable or failed and in 20.0"
             in said.text
         )
         assert ("rounds select more clients than they take" in said.text) == selects

@@ -86,7 +86,7 @@ def _part_of(kind: RunChart, what: str, otherwise: Any, data: object) -> Any:
 RUN_CHARTS: Final = (
     *("who", "who-groups", "who-zones", "who-weights", "who-availability", "who-speed", "who-over-time", "lorenz"),
     *("reached", "distance", "convergence", "hours", "eligible", "week", "durations", "one-round"),
-    *("staleness", "steps", "loss", "loss-whole", "optimum"),
+    *("staleness", "steps", "loss", "loss-whole", "loss-noise", "optimum", "cost"),
 )
 """Every chart that the report of a run can have, by the anchor in its page."""
 CHARTS: Final = Registry[RunChart](
@@ -107,7 +107,11 @@ def run_charts(run: Run, bias: Bias) -> dict[str, tuple[Chart | Absent, ...]]:
         ],
         "devices": [*(availability.local_chart(run), availability.eligible_chart(run)), timelines.week_chart(run)],
         "rounds": [rounds.duration_chart(run), timelines.round_chart(run), rounds.staleness_chart(run)],
-        "learning": [who.steps_chart(run), *learning.loss_charts(run), learning.training_chart(run, "distance")],
+        "cost": [rounds.cost_chart(run)],
+        "learning": [
+            *(who.steps_chart(run), *learning.loss_charts(run)),
+            *(learning.noise_chart(run), learning.training_chart(run, "distance")),
+        ],
         OWN: [],
     }
     return {section: tuple(each for each in charts if each is not None) for section, charts in made.items()}

@@ -7,7 +7,6 @@ from fedsim.common.formatting import percent
 from fedsim.pages.bias import FORGOTTEN
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import AxisLook, Rule, Series, line_plot
-from fedsim.pages.metric_wording import tv
 from fedsim.run.run import Run
 from fedsim.theory import distances
 
@@ -46,10 +45,7 @@ def distance_chart(run: Run) -> Chart | None:
             Series("this run" if clean is None else "this run, noise removed", at, far, look="dots", **margin)
         )
     x, y = AxisLook("separation R (rounds)", "whole"), AxisLook("total variation distance from uniform", "percent")
-    finding = ""
-    if raw is not None and clean is not None and tv(raw) != tv(clean):
-        finding = f"Of the {tv(raw)} of this run, {tv(clean)} are left with noise removed."
-    return line_plot("distance", "Distance from uniform, by separation", series, x, y, notes=notes, finding=finding)
+    return line_plot("distance", "Distance from uniform, by separation", series, x, y, notes=notes)
 
 
 def convergence_chart(run: Run) -> Chart | None:

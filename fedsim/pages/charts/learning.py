@@ -8,8 +8,8 @@ import polars as pl
 
 from fedsim.common.formatting import count, listing, number
 from fedsim.pages.charts import Chart, marks
-from fedsim.pages.charts.plot import AxisLook, Rule, Series, line_plot
-from fedsim.pages.methods import INITIAL_ROUND, compared_with, late_losses, optimizers, references
+from fedsim.pages.charts.plot import AxisLook, Rows, Rule, Series, line_plot, row_plot
+from fedsim.pages.methods import INITIAL_ROUND, compared_with, late_losses, optimizer_figures, optimizers, references
 from fedsim.run.run import Run
 
 FURTHER = 1e4  # values so many times above the first ones are not drawn
@@ -98,6 +98,19 @@ def loss_charts(run: Run) -> list[Chart | None]:
     finding = "Over the last half of the run, where the losses themselves cannot be distinguished."
     shown = line_plot("loss", "Loss above unbiased training", excess, *look, [Rule("unbiased", 0.0)], (), finding)
     return [shown, replace(whole, name="loss-whole", aside=True)]
+
+
+def noise_chart(run: Run) -> Chart | None:
+    """Draw the losses above the optimum with and without the noise of privacy; None where that is not known."""
+    above, noise = (optimizer_figures(run, figure) for figure in ("above_optimum", "privacy_noise_loss"))
+    if not (names := [name for name in noise if name in above]):
+        return None
+    value, without = np.array([(above[name], above[name] - noise[name]) for name in names]).T
+    legend, every = ("with the noise of privacy", ""), np.ones(len(names), dtype=bool)
+    unit = "loss above the optimum"
+    rows = Rows(names, value, None, every, legend, unit, theory=without, tick="without it", scale="linear")
+    notes = ["The noise is the difference of two trainings over the same log."]
+    return row_plot(rows, "loss-noise", "Loss with and without the noise of privacy", notes)
 
 
 def loss_chart(runs: Mapping[str, Run]) -> Chart | None:

@@ -1,4 +1,4 @@
-"""How long rounds took; of a buffered server, how stale its reports were."""
+"""What sessions cost, and how long rounds took; of a buffered server, how stale its reports were."""
 
 from dataclasses import replace
 
@@ -6,16 +6,28 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats
-from fedsim.common.formatting import duration, number, percent
+from fedsim.common.formatting import duration, listing, number, percent
 from fedsim.common.instants import time_unit
 from fedsim.pages.charts import Chart, marks
-from fedsim.pages.charts.plot import AxisLook, Rule, Series, line_plot
+from fedsim.pages.charts.plot import AxisLook, Rows, Rule, Series, line_plot, row_plot
+from fedsim.pages.tables import cost_parts
 from fedsim.run.run import Run
 
 _BINS, _TIMES = 30, 1.5  # bars of a histogram, up to so many times the 95th percentile
 WAITING = 0.1  # of the time that rounds wait for clients, from which on it is of interest to all
 _ALONE = 0.9  # of the rounds in one bar: nothing more is to be seen
 _SAME = 1e-9  # durations that differ by no more than this part of them are the same
+
+
+def cost_chart(run: Run) -> Chart | None:
+    """Draw what of the cost is for what; None without prices."""
+    if not (parts := cost_parts(run)):
+        return None
+    names, value = [part.words for part in parts.values()], np.array([part.cost for part in parts.values()])
+    every, unit = np.ones(len(value), dtype=bool), "cost, in the scenario's currency"
+    rows = Rows(names, value, None, every, ("cost", ""), unit, scale="linear")
+    ways = listing([f"{number(part.cost, 4)} for {part.words} at {part.price}" for part in parts.values()])
+    return replace(row_plot(rows, "cost", "What the cost is for"), finding=f"{ways}.")
 
 
 def duration_chart(run: Run) -> Chart | None:
@@ -45,7 +57,7 @@ def duration_chart(run: Run) -> Chart | None:
     if share := run.known.get("rounds.waiting_share"):
         finding += f"; {percent(share)} of the time, a round waits for clients"
     look = AxisLook(f"duration ({unit}{more})"), AxisLook(f"share of the {noun}s", "percent")
-    if series[0].y.max() > _ALONE:  # nearly all in one bar
+    if series[0].y.max() > _ALONE or duration(middle) == duration(top):  # nearly all in one bar, or as long
         return None
     chart = line_plot("durations", f"How long {noun}s took", series, *look, notes=notes, finding=f"{finding}.")
     return replace(chart, aside=(share or 0.0) < WAITING)

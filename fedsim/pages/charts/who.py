@@ -8,9 +8,9 @@ import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import count, duration, listing, number, percent
-from fedsim.common.instants import time_unit
+from fedsim.common.instants import DAY_S, time_unit
 from fedsim.measure.frequencies import fair_counts, gini
-from fedsim.pages.bias import Bias, Seen, bias_of, group_spans, moved_groups
+from fedsim.pages.bias import Bias, Seen, bias_of, group_spans, moved_groups, of_a_month
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import POINTS, AxisLook, Rows, Rule, Series, line_plot, row_plot
 from fedsim.pages.tables import GROUP_ROWS
@@ -48,6 +48,7 @@ def who_charts(run: Run, bias: Bias) -> list[Chart | None]:
     others = [
         _row_chart(run, ways[kind], f"who-{_NAMES.get(kind, kind)}") for kind in dict.fromkeys(shown) if kind != first
     ]
+    alone = alone and replace(alone, aside=bias.seen is not Seen.UNMEASURED and not bias.whole)
     return [_row_chart(run, ways[first], "who"), *others, *([alone] if ways[first]["noun"][0] != "client" else [])]
 
 
@@ -62,23 +63,26 @@ def _row_chart(run: Run, way: pl.DataFrame, name: str) -> Chart:
     notes = [f"Participation share: the share of the {what} over the share of the clients. 1 is equal shares for all."]
     if not tested:
         notes.append(f"Grey: where independent draws with equal chances would put every {noun}, in 19 of 20 runs.")
-    half, finding = count(GROUP_ROWS // 2), ""
+    half, finding, scale, unit = count(GROUP_ROWS // 2), "", 1.0, _SHARE
+    if kind == "client" and len(way) == len(run.clients):  # of a few clients, how often each reports
+        scale, unit = float(run.clients["reported"].mean()), "reports"  # type: ignore[arg-type]
+        if of_a_month(run):
+            scale, unit = scale * 30 * DAY_S / run.simulated_s, "reports in 30 days, if it goes on so"
+        notes = notes[1:]
     if len(data) < len(way):
         finding = f"Of {count(len(way), noun)}, the {half} at either end; the others lie between."
-    value, low, high = (data[each].cast(pl.Float64).to_numpy() for each in ("value", "low", "high"))
-    theory = None if data["theory"].null_count() else data["theory"].to_numpy()
-    if tested and theory is not None and (outside := int(((theory < low) | (theory > high)).sum())):
-        finding += f"Theory lies outside {outside} of {len(data)} intervals; its check takes all clients together."
+    value, low, high = (scale * data[each].cast(pl.Float64).to_numpy() for each in ("value", "low", "high"))
+    theory = None if data["theory"].null_count() else scale * data["theory"].to_numpy()
     rows = Rows(
         names=data["name"].to_list(),
         value=value,
         margin=np.stack([value - low, high - value]) if tested else None,
-        filled=(low > 1) | (high < 1) | (not tested),
+        filled=(low > scale) | (high < scale) | (not tested),
         legend=("beyond chance" if tested else "measured", "within chance"),
-        unit=_SHARE,
-        reference=1.0,
+        unit=unit,
+        reference=scale,
         theory=theory,
-        chance=None if tested else data["chance"].to_numpy(),
+        chance=None if tested else scale * data["chance"].to_numpy(),
         interval="intervals at the level of the verdict, 95\N{NARROW NO-BREAK SPACE}% for all looks",
     )
     by = {"zone": "time zone", "availability": "available time"}.get(kind, kind)
@@ -156,6 +160,8 @@ def over_time_chart(run: Run, bias: Bias) -> Chart | None:
     look = AxisLook("time of the run", "percent"), AxisLook(_SHARE)
     far = [f"“{name}” from {number(first, 2)} to {number(last, 2)}" for name, (first, last) in moved.items()]
     finding = f"From the first half of the run to the last: {listing(far)} times the fair share." if far else ""
+    if not far and any(part.tested for part in bias.of("group")) and not any(p.significant for p in bias.of("group")):
+        finding = "Over all of it, no group's difference from 1 is significant."
     chart = line_plot(
         "who-over-time", "Who takes part, over time", series, *look, [Rule("equal", 1.0)], finding=finding
     )
@@ -177,4 +183,4 @@ def reached_chart(run: Run) -> Chart | None:
         finding += f", half of all clients within {duration(half)}"
     look = AxisLook(f"simulated time ({unit})"), AxisLook("clients that have taken part", "percent")
     chart = line_plot("reached", "How many clients were reached", series, *look, finding=f"{finding}.")
-    return replace(chart, aside=run.scenario.learning is not None or float(share[0]) == 1)
+    return replace(chart, aside=run.scenario.learning is not None or float(share[-1]) == 1)
