@@ -66,6 +66,7 @@ STUDIED = 4  # ends of a convergence study in tiles and in a headline at most
 _FEW_METHODS = 3  # and methods in a headline
 ONE_SEED = " (one seed)"  # where methods are ranked
 _GAP = 0.1  # of a loss, by which it differs between groups: worth a word
+_APART = 0.01  # of a distance; a pull that is nearer to it is no news
 _SMALL = 0.01  # of a loss; lesser differences are said as shares of it
 _CLOSE = 0.1  # of a fair share: what an interval must lie within to say that clients have theirs
 HARDLY = 0.02  # of the devices; half of it, of the time, is not worth a word
@@ -155,6 +156,16 @@ def how_even(run: Run, bias: Bias) -> Sentence | None:
     text = f"Participation is {percent(bias.measured)} from uniform (TV), {judged}"
     share = ": that share of the reports would have to come from other clients" * bias.whole
     return Sentence(f"{text}{share}.", BIAS, facts)
+
+
+def how_even_pull(run: Run, bias: Bias) -> Sentence | None:
+    """Say how far the pull of clients on the model is from uniform, where that is not as far as their reports."""
+    pull = run.known.get(key := "participation.pull_tv_uniform")
+    if pull is None or bias.seen in NOBODY or abs(pull - bias.measured) <= _APART * bias.measured:
+        return None
+    return Sentence(
+        f"By what each report weighs in its round, the model is {percent(pull)} from uniform.", BIAS, (key,)
+    )
 
 
 def among_those_seen(run: Run) -> Sentence | None:
@@ -678,7 +689,14 @@ def sentences(run: Run) -> Iterator[Sentence]:
     widest = [each for each in bias.contrasts if groups is None or each[0].kind != "group"]
     by_question: dict[str, list[Sentence | None]] = {
         WHAT: [staleness(run), how_often(run), of_study(run)],
-        BIAS: [trend(bias), *map(contrast, widest), how_even(run, bias), groups, long_run(run)],
+        BIAS: [
+            trend(bias),
+            *map(contrast, widest),
+            how_even(run, bias),
+            how_even_pull(run, bias),
+            groups,
+            long_run(run),
+        ],
         MODEL: [losses(run), of_tenths(run), by_group_of_data(run), swing(run), noise_cost(run)],
         PRIVACY: [],
         COST: [costs(run), kept(run), waiting(run), wasted(run)],

@@ -48,6 +48,7 @@ _CHANCE = "participation.l1_chance"  # where it is not known what equal chances 
 _FIRST = (
     ("rounds", "rounds.count", "{:,.0f}"),
     ("distance from uniform (TV), reports", "participation.reported_l1_uniform", "{:.1%}"),
+    ("distance from uniform (TV), pull", "participation.pull_l1_uniform", "{:.1%}"),
     ("distance from uniform (TV), measured", "participation.l1_uniform", "{:.1%}"),
     ("... that equal chances would give", "participation.l1_fair", "{:.1%}"),
     ("... that independent draws would give", _CHANCE, "{:.1%}"),
@@ -59,7 +60,8 @@ _FIRST = (
 _UNDER = dict.fromkeys(("participation.l1_fair", _CHANCE), "participation.l1_uniform")
 _UNDER |= {"participation.l1_noise": "participation.l1_chain"}
 """Figures that are shown only if another one is."""
-_SAME = 1e-9  # of reports, and of selections
+_REACHED = {"participation.reported_l1_uniform", "participation.pull_l1_uniform"}
+_SAME = 1e-9  # of reports, or of pulls, and of selections
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -289,7 +291,7 @@ def figure_lines(run: Run) -> list[str]:
     shown, selected = list[tuple[str, str]](), metrics.get("participation.l1_uniform", math.nan)
     for words, name, form in _FIRST:
         idle = name == "rounds.waiting_share" and metrics.get(name) == 0
-        same = name == "participation.reported_l1_uniform" and not abs(metrics.get(name, math.nan) - selected) > _SAME
+        same = name in _REACHED and not abs(metrics.get(name, math.nan) - selected) > _SAME
         second = name == "participation.l1_uniform" and len(shown) > 1
         unknown = math.isnan(metrics.get(name, math.nan)) or (name == _CHANCE and "participation.l1_fair" in metrics)
         if not unknown and _UNDER.get(name, name) in metrics and not idle and not same:

@@ -54,3 +54,14 @@ def test_the_headline_counts_reports(small: Load, tmp_path: Path, kind: str, val
     slowest = counts[np.argsort(speed)][:4].mean() / counts.mean()
     speeds = run.series["shares"].filter(kind="speed")
     assert speeds["value"][-1] == pytest.approx(slowest)
+
+
+def test_the_pull_is_told_where_it_differs(small: Load, tmp_path: Path) -> None:
+    """Poisson cohorts vary in size, so that a report of a small one weighs more."""
+    by_weight = "population.0.weight={kind: zipf, exponent: 1.2}"
+    run = run_of(small, tmp_path / "poisson", "server={cohort: 3, selection: poisson}", by_weight)
+    pull, whole = run.metrics["participation.pull_tv_uniform"], run_of(small, tmp_path / "whole", by_weight)
+    assert pull != pytest.approx(bias_of(run).measured, rel=0.01)
+    [text] = [each.text for each in run_answer(run).sentences if "weighs" in each.text]
+    assert text.endswith(f"{percent(pull)} from uniform.")
+    assert not any("weighs" in each.text for each in run_answer(whole).sentences)
