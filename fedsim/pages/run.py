@@ -29,7 +29,7 @@ from fedsim.pages.charts.rounds import WAITING
 from fedsim.pages.checks import checks_of
 from fedsim.pages.commands import log_command
 from fedsim.pages.expectations import verdict
-from fedsim.pages.methods import LARGE_STEPS, endings, optimizer_figures, optimizers, references, same_training
+from fedsim.pages.methods import LARGE_STEPS, endings, optimizer_figures, optimizers, references, renamed, same_training
 from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.own_charts import own_charts
 from fedsim.pages.provenance import run_provenance
@@ -149,6 +149,7 @@ def setup_of(run: Run) -> list[str]:
         rounds = [] if "rounds" in run.scenario.log.unknown else [count(len(run.rounds), run.noun)]
         return [*parts, *rounds, duration(run.simulated_s), "a log of production"]
     parts += [count(len(run.rounds), run.noun), duration(run.simulated_s)]
+    parts += [f"“{name}” is {what}" for name, what in renamed(run).items()]
     return [*parts, f"seed\N{NO-BREAK SPACE}{run.manifest.get('seed', run.scenario.seed)}"]
 
 
@@ -191,10 +192,10 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     measured, learned = bias.seen not in {*NOBODY, Seen.ONCE}, filter(None, [_learned(run)])
     yield from learned if picture_of(run) in {"loss", "optimum"} else ()  # what is asked for comes first
     if measured:
-        fair, clean = "" if bias.fair is None else f"equal chances: {percent(bias.fair)}", bias.corrected
-        far = [percent(bias.measured), *[percent(clean)] * (bias.whole and clean is not None and fair != "")]
-        less, beside = (", noise removed", f"{far[0]} with noise; {fair}") if len({*far}) > 1 else ("", fair)
-        yield Tile(far[-1], f"from uniform participation (TV){less}", beside)
+        far, fair = percent(bias.measured), "" if bias.fair is None else f"equal chances: {percent(bias.fair)}"
+        clean = "" if bias.corrected is None or not bias.whole else f"{percent(bias.corrected)} without chance"
+        beside = "; ".join(filter(None, (fair, clean * (bool(fair) and not clean.startswith(f"{far} ")))))
+        yield Tile(far, "from uniform participation (TV)", beside)
     without, never = (float(np.mean(run.clients[of].to_numpy() == 0)) for of in ("reported", "participations"))
     if measured and without > _MANY:
         yield Tile(percent(without), "of the clients never reported", f"{percent(never)} were never selected")

@@ -53,7 +53,6 @@ from fedsim.pages.methods import (
     optimizer_figures,
     optimizers,
     references,
-    renamed,
     same_training,
 )
 from fedsim.pages.metric_wording import wording_of
@@ -209,11 +208,7 @@ def by_group(run: Run, bias: Bias) -> Sentence | None:
         judged = "all significant" if len(some) == len(parts) else f"significant: {listing(some)}"
     facts = *(fact for part in parts for fact in part.facts), *["clients"] * apart
     of = "Times their share of the clients in the log" if bias.seen is Seen.UNMEASURED else "Times their fair share"
-    text, moved = f"{of}: {listing(ways)} ({judged}).", moved_groups(run)
-    crossed = [f"“{name}” {number(a, 2)} and {number(b, 2)}" for name, (a, b) in moved.items() if (a - 1) * (b - 1) < 0]
-    if crossed and not some:
-        text += f" The halves of the run even out: {listing(crossed)} times in the first half and the last."
-    return Sentence(text, BIAS, facts)
+    return Sentence(f"{of}: {listing(ways)} ({judged}).", BIAS, facts)
 
 
 def share(part: ClientShare) -> Sentence:
@@ -493,11 +488,11 @@ def by_figure(run: Run, key: str) -> dict[str, str]:
 def against_methods(run: Run, key: str) -> Sentence | None:
     """Say a figure of one optimizer beside those of the others; None where it has no others, or no side is better."""
     entry, parts = split(key)
-    name, figure, values, kinds = parts.get("optimizer", ""), key.rpartition(".")[2], by_figure(run, key), renamed(run)
+    name, figure, values = parts.get("optimizer", ""), key.rpartition(".")[2], by_figure(run, key)
     if entry is None or not values:
         return None
     every, order = optimizer_figures(run, figure), [*values]
-    shown = {each: f"“{each}” ({'; '.join(filter(None, (values[each], kinds.get(each))))})" for each in order}
+    shown = {each: f"“{each}” ({values[each]})" for each in order}
     best = [each for each in order if every[each] == every[order[0]]]
     beaten = [shown[each] for each in order[order.index(name) :] if every[each] != every[name]]
     if name in best:
@@ -629,7 +624,7 @@ def measured(run: Run, key: str) -> Sentence | None:
     if (match := next((part for part in bias.parts if part.key == key), None)) is not None:
         return share(match)
     if key in {key_of(run, "l1_uniform"), key_of(run, "tv_uniform")}:
-        return how_even(run, bias)
+        return who_takes_part(run, bias)
     if key in map(_loss, optimizers(run)):
         return losses(run)
     if key == "fleet.cost":
@@ -687,6 +682,8 @@ def sentences(run: Run) -> Iterator[Sentence]:
     facts = [key for key in _SAID if _SAID[key][0] != BIAS or not (bias.seen in NOBODY or one_round(run))]
     groups = by_group(run, bias)
     widest = [each for each in bias.contrasts if groups is None or each[0].kind != "group"]
+    ranked = against_methods(run, run.scenario.headline or "") is not None  # by another figure than losses
+    unranked = ranked and any(each.look is None for each in (endings(run) or ("", []))[1])
     by_question: dict[str, list[Sentence | None]] = {
         WHAT: [staleness(run), how_often(run), of_study(run)],
         BIAS: [
@@ -697,7 +694,7 @@ def sentences(run: Run) -> Iterator[Sentence]:
             groups,
             long_run(run),
         ],
-        MODEL: [losses(run), of_tenths(run), by_group_of_data(run), swing(run), noise_cost(run)],
+        MODEL: [None if unranked else losses(run), of_tenths(run), by_group_of_data(run), swing(run), noise_cost(run)],
         PRIVACY: [],
         COST: [costs(run), kept(run), waiting(run), wasted(run)],
     }

@@ -133,7 +133,7 @@ def test_every_number_is_that_of_a_fact(tmp_path: Path, case: str) -> None:
     ("key", "begins"),
     [
         ("group.group-3.reported_ratio", "“group 3” gave "),
-        ("participation.l1_uniform", "Participation is "),
+        ("participation.l1_uniform", "“group "),
         ("participation.coverage", "Clients that took part at least once: 100"),
         ("learning.fedavg.loss", "Only “fedavg” stays biased: it ends 0.48\N{NARROW NO-BREAK SPACE}% above "),
         ("rounds.duration.p95", "95th percentile of lengths of rounds: 89.5"),
