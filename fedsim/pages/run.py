@@ -193,7 +193,7 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     yield from learned if picture_of(run) in {"loss", "optimum"} else ()  # what is asked for comes first
     if measured:
         far, fair = percent(bias.measured), "" if bias.fair is None else f"equal chances: {percent(bias.fair)}"
-        clean = "" if bias.corrected is None or not bias.whole else f"{percent(bias.corrected)} without chance"
+        clean = "" if bias.corrected is None or not bias.whole else f"{percent(bias.corrected)} without sampling noise"
         beside = "; ".join(filter(None, (fair, clean * (bool(fair) and not clean.startswith(f"{far} ")))))
         yield Tile(far, "from uniform participation (TV)", beside)
     without, never = (float(np.mean(run.clients[of].to_numpy() == 0)) for of in ("reported", "participations"))
