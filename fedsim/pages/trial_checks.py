@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
-from math import ceil
+from math import ceil, isinf
 from typing import TypeAlias
 
 import numpy as np
@@ -419,7 +419,7 @@ def _feasible(trials: Trials) -> Iterator[Check]:
 def _until_done(trials: Trials, rounds: float) -> str:
     """Return the command for the time in which a setting that did some rounds does all; "" where none ends by time."""
     stop = trials.scenario.stop
-    if not rounds or "duration" not in stop.criteria:
+    if not rounds or isinf(stop.most_s):
         return ""
     return command_of(trials.meta, "", {"stop.duration": stop.times(ceil(stop.most_rounds / rounds))["duration"]})
 

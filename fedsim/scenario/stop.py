@@ -38,14 +38,14 @@ class Stop(SparseModel):
         return self
 
     @property
-    def criteria(self) -> dict[str, float]:
+    def _criteria(self) -> dict[str, float]:
         """What ends the run, by key: numbers, and of ``duration`` seconds."""
         return {name: limit for name, limit in self if limit is not None}
 
     def shares(self, counts: Counts, now_s: float) -> list[float]:
         """Return how much of each criterion is done, after so many seconds; 1 and more ends the run."""
         done = {**counts._asdict(), "duration": now_s}
-        return [done[name] / limit for name, limit in self.criteria.items()]
+        return [done[name] / limit for name, limit in self._criteria.items()]
 
     def reached(self, counts: Counts) -> bool:
         """Say whether what has happened ends the run before its `horizon`."""
@@ -55,6 +55,11 @@ class Stop(SparseModel):
     def share(self, counts: Counts, now_s: float) -> float:
         """Return how much of the run is done, from 0 to 1, after so many seconds."""
         return min(1.0, max(self.shares(counts, now_s)))
+
+    @property
+    def by_length(self) -> bool:
+        """Whether rounds or time alone end the run, so that one cut to fewer of these is a part of it."""
+        return self._criteria.keys() <= {"rounds", "duration"}
 
     @property
     def most_rounds(self) -> float:
@@ -76,11 +81,11 @@ class Stop(SparseModel):
 
     def within(self, run: Self) -> dict[str, Any]:
         """Return the criteria as they are written, of a server that ends with its `run`."""
-        return self._written({**self.criteria, "duration": min(self.most_s, run.most_s)})
+        return self._written({**self._criteria, "duration": min(self.most_s, run.most_s)})
 
     def times(self, number: int) -> dict[str, Any]:
         """Return the criteria as they are written, of a run so many times as long."""
-        return self._written({name: limit * number for name, limit in self.criteria.items()})
+        return self._written({name: limit * number for name, limit in self._criteria.items()})
 
     def _written(self, criteria: Mapping[str, float]) -> dict[str, Any]:
         given = {name: limit for name, limit in criteria.items() if limit < math.inf}
@@ -99,11 +104,11 @@ class Stop(SparseModel):
     @property
     def key(self) -> str:
         """The key of the scenario file that decides how long the run is."""
-        return next(iter(self.criteria))
+        return next(iter(self._criteria))
 
     def in_words(self) -> str:
         """Return the criteria as a person reads them: ``200 rounds or 30d``."""
         return " or ".join(
             format_duration(limit) if name == "duration" else f"{limit:,} {name}"
-            for name, limit in self.criteria.items()
+            for name, limit in self._criteria.items()
         )

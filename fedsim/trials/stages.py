@@ -84,7 +84,7 @@ def by_facts(scenario: Scenario, settings: int) -> Stage:
     stage, stop = Stage.part(FACTS, scenario, scenario.devices / _FACTS_DEVICES), scenario.stop
     short, private = dict[str, float](), scenario.privacy is not None
     days = max(1, int(_FACTS_ROUNDS / settings * about_round_s(scenario) // DAY_S))
-    fixed = "reports" in stop.criteria or any(path.partition(".")[0] in {"stop", "start"} for path in scenario.choose)
+    fixed = not stop.by_length or any(path.partition(".")[0] in {"stop", "start"} for path in scenario.choose)
     fixed |= scenario.privacy is not None and scenario.privacy.amplification != "none"
     if about_rounds(scenario) * settings > _FACTS_ROUNDS and days * DAY_S < stop.most_s and not fixed:
         ends = {"rounds": stop.most_rounds, "of_days": stop.most_s / DAY_S}

@@ -75,6 +75,9 @@ def test_what_follows_from_the_criteria() -> None:
     assert [each.key for each in (rounds, duration, both)] == ["rounds", "duration", "rounds"]
     assert [each.in_words() for each in (rounds, duration, both)] == ["200 rounds", "2h", "200 rounds or 2h"]
     assert both.horizon == 7_200_000
+    others = Stop.model_fields.keys() - {"rounds", "duration"}
+    assert [each.by_length for each in (rounds, duration, both)] == [True] * 3
+    assert not any(both.model_copy(update={name: 5}).by_length for name in others)
     assert both.model_dump() == {"rounds": 200, "duration": "2h"}  # as before there was a limit on reports
 
 
@@ -100,9 +103,10 @@ def test_enough_reports_end_a_run(server: str, engine: str, write: Write) -> Non
 
 
 def test_nobody_else_knows_the_criteria() -> None:
-    """No other module reads `stop.rounds` or `stop.duration`: it asks what follows from them."""
+    """No other module reads `stop.rounds`, `stop.duration` or which there are: it asks what follows from them."""
+    names = {*Stop.model_fields, "_criteria"}
     for name, file in modules().items():
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Attribute) and node.attr in Stop.model_fields and name != "fedsim.scenario.stop":
+            if isinstance(node, ast.Attribute) and node.attr in names and name != "fedsim.scenario.stop":
                 owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
                 assert owner != "stop", f"{file}:{node.lineno}"
