@@ -266,7 +266,6 @@ def compare_command(
 
     from fedsim.pages.answer import Grade
     from fedsim.pages.comparison import comparison_answer, side_of
-    from fedsim.pages.expectations import sweep_verdict
     from fedsim.pages.page import page_in, write_answer, write_figures
     from fedsim.run.check import exit_code
     from fedsim.trials.compare import compare
@@ -291,8 +290,7 @@ def compare_command(
         complain(f"Figures: {len(write_figures(answer, figures, style))} in {figures}")
     if as_json:
         changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in comparison.configuration]
-        verdicts = zip("ab", map(sweep_verdict, comparison.sides), strict=True)
-        missed = {side: [] if of is None else of.rows for side, of in verdicts}
+        missed = {side: list(map(vars, limits)) for side, limits in zip("ab", comparison.missed, strict=True)}
         rest = {"notes": comparison.notes, "missed": missed, **answer.json()}
         say_json({"configuration": changed, "metrics": metrics.to_dicts(), **rest})
     else:

@@ -110,7 +110,8 @@ class Answer:
             "answer": self.headline,
             "expectations": None
             if verdict is None
-            else {"status": verdict.status, "text": verdict.headline, "missed": verdict.rows},
+            else {"status": verdict.status, "text": verdict.headline}
+            | {"missed": [{**vars(each), "words": each.words} for each in verdict.attention]},
             "checks": [
                 {key: each for key, each in vars(check).items() if key not in {"turns", "since"}}
                 for check in self.checks

@@ -53,11 +53,6 @@ class Verdict:
     met: tuple[ConditionOutcome, ...]  # at most `SHOWN`
     omitted: str  # what was left out; empty where nothing was
 
-    @property
-    def rows(self) -> list[dict[str, str]]:
-        """Those that need attention, for JSON."""
-        return [{**vars(each), "words": each.words} for each in self.attention]
-
 
 def verdict(entries: Json) -> Verdict | None:
     """Read the verdict of a manifest; None where there is none, since the scenario has no conditions."""

@@ -10,14 +10,27 @@ import polars as pl
 
 from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError, ScenarioError
+from fedsim.measure.grammar import parse_condition
 from fedsim.run.cautions import why_nothing
 from fedsim.run.files import MANIFEST, Change, changes
 from fedsim.run.load import load
 from fedsim.run.run import Run
 from fedsim.trials.contrasts import differences
+from fedsim.trials.decision import misses
 from fedsim.trials.optimizers import twins
 from fedsim.trials.store import SWEEP_FILE
 from fedsim.trials.trials import SIDE, Trials
+
+
+@dataclass(frozen=True)
+class Missed:
+    """A limit (`expect`) of a side's scenario that its runs miss."""
+
+    check: str
+    severity: str
+    runs: int  # how many miss it; a run without a value of the metric does
+    of: int  # how many there are
+    worst: float | None  # the value farthest beyond the limit; None where no run that misses it has a value
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +43,12 @@ class Comparison:
     metrics: pl.DataFrame  # as from `fedsim.trials.contrasts.differences`, of A and B with equal parameters
     notes: list[str]  # limitations of the comparison
     nothing: tuple[str, ...] = ()  # of each side that took no report, how its sessions ended
+
+    @property
+    def missed(self) -> tuple[tuple[Missed, ...], tuple[Missed, ...]]:
+        """By A, and by B, of the limits of its own scenario; those over replicates are left out."""
+        one, other = map(_missed_by, self.sides)
+        return one, other
 
 
 def compare(a: str | Path | Run, b: str | Path | Run, *, confidence: float = 0.95) -> Comparison:
@@ -118,6 +137,18 @@ def _keys(trials: Trials, parameters: Sequence[str]) -> list[str]:
 
     rows = trials.settings.select(sorted(parameters)).iter_rows() if parameters else ((),) * len(trials.settings)
     return [json.dumps([*map(plain, row)]) for row in rows]
+
+
+def _missed_by(side: Trials) -> tuple[Missed, ...]:
+    limits = list[Missed]()
+    for limit in side.scenario.expect:
+        condition = parse_condition(limit.check)
+        outcomes = misses(side, condition) if limit.over == "every" else []
+        if missed := sum(each.missed for each in outcomes):
+            worst = min((each.worst for each in outcomes if each.worst is not None), key=condition.margin, default=None)
+            runs = sum(each.runs for each in outcomes)
+            limits.append(Missed(limit.check, limit.severity, missed, runs, worst))
+    return tuple(limits)
 
 
 def _read_side(name: str | Path | Run) -> Trials:
