@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsim.pages.answer import Answer
+from fedsim.pages.expectations import Verdict
 from reports.make import pages, placeholders, studies, training, words
 from reports.make.kept import above_uniform, load, of
 
@@ -164,6 +166,15 @@ def test_the_list_of_reports_tells_what_many_draws_say(kept: Any) -> None:
     assert found["Figure 3b, images: larger R, smaller bias of FedAvg"]["status"] == "pass"
     assert not any("**" in each["outcome"] or "](" in each["outcome"] for each in found.values())
     assert all(Path("reports", each["href"]).exists() for each in found.values())
+
+
+def test_a_page_that_misses_what_holds_over_many_runs_says_both() -> None:
+    claim = {"href": "a.html", "over": "10 draws", "status": "pass"}
+    both = "1 missed; that is of this run: over 10 draws the claim holds."
+    for status, text in (("fail", both), ("pass", "1 missed.")):
+        answer = Answer("run", "a", "", verdict=Verdict(status, "1 missed.", (), (), ""))
+        assert pages._card(answer, False, claimed=[claim])["outcome"] == text
+        assert pages._card(answer, False, claimed=[claim, claim])["outcome"] == "1 missed."  # of which is not known
 
 
 def test_every_study_has_a_name_of_its_own_and_unknown_names_are_told() -> None:

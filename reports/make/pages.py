@@ -143,9 +143,8 @@ PAGES = {
         *("studies/night-charging", "studies/three-continents", "studies/mixed-separation"),
         *("paper/synthetic", "paper/bias-vs-separation", "paper/convergence"),
     ),
-    "Privacy: what to choose for one epsilon": ("studies/which-separation", "studies/which-cooldown"),
     "What to choose: how long clients wait, how many train, and the optimizer": (
-        *("studies/separation-sweep", "studies/tournament"),
+        *("studies/which-separation", "studies/which-cooldown", "studies/separation-sweep", "studies/tournament"),
     ),
     "What it does to the model: the paper's figures, each from one run": (
         *("paper/fedavg-synthetic", "paper/debiased-synthetic", "paper/three-methods-synthetic"),
@@ -174,7 +173,7 @@ def claimed(kept: Kept) -> list[dict[str, Any]]:
             status = "pass" if agreed else "fail" if verdict.startswith("**no**") else "warn"
             plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", verdict).replace("**", "")
             entry = {"href": f"{page[1]}.html", "title": claim, "text": f"Judged over {over}."}
-            cards.append({**entry, "outcome": plain, "status": status, "claim": True})
+            cards.append({**entry, "outcome": plain, "status": status, "claim": True, "over": over.partition(".")[0]})
     return cards
 
 
@@ -208,10 +207,18 @@ FEDSIM = (
 )
 
 
-def _card(answer: Answer, drawn: bool, shown: str = "") -> Mapping[str, object]:
-    """Return what the list shows of a page, with a chart of it where it is drawn."""
+_OVER_RUNS = {"pass": "holds", "warn": "holds in part", "fail": "does not hold"}
+
+
+def _card(
+    answer: Answer, drawn: bool, shown: str = "", claimed: Sequence[Mapping[str, Any]] = ()
+) -> Mapping[str, object]:
+    """Return what the list shows of a page: a chart where it is drawn, and beside what it misses its one claim."""
     chart = next((each for each in answer.charts if each.name == shown), answer.first_picture)
-    made = entry(f"{answer.name}.html", answer)
+    made = dict(entry(f"{answer.name}.html", answer))
+    if made["status"] == "fail" and len(over := [each for each in claimed if each["href"] == made["href"]]) == 1:
+        here, way = str(made["outcome"]).removesuffix("."), _OVER_RUNS[over[0]["status"]]
+        made["outcome"] = f"{here}; that is of this run: over {over[0]['over']} the claim {way}."
     if chart is None or not drawn:
         return made
     return {**made, "picture": picture(replace(chart, name=f"{answer.name}-{chart.name}"))}  # under a name of its own
@@ -230,11 +237,11 @@ def write_list(claims_shown: Sequence[Mapping[str, Any]], sections: Mapping[str,
     sentences = [*(Sentence(each, TRUST) for each in (f"{heading}.", over, draws))]
     sentences += [Sentence(start, NEXT, command=FIRST), Sentence(OTHERS, NEXT, command=BEGIN)]
     rest = {
-        title: [_card(each, title != last) for each in some if each.name not in CARDS]
+        title: [_card(each, title != last, claimed=claims_shown) for each in some if each.name not in CARDS]
         for title, some in sections.items()
     }
     title = "Who takes part in federated learning, and what that does to the model"
     page = Answer("index", title, title, description=FEDSIM, sentences=sentences)
     practical = {each: rest[each] for each in sections if rest[each] and each != last}
-    listed = {"": cards, **practical, heading: claims_shown, last: rest[last]}
+    listed = {"Start here: one page of each kind": cards, **practical, heading: claims_shown, last: rest[last]}
     write_answer(page, REPORTS / "index.html", listed=listed)
