@@ -125,11 +125,12 @@ def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sent
     looks = dict(zip(looks, tested_together([*looks.values()]), strict=True))
     (far, paces), names = (trials.samples(metric)[:, 0] for metric in (of_far, UPDATES)), list(run.scenario.jobs)
     of_bias, moved, made, lost = wording_of(of_far), list[str](), list[str](), dict[str, float]()
-    stands = set[Standing | None]()
+    stands, shifts = set[Standing | None](), list[str]()
     for row, name in enumerate(names):
         look, beside = looks.get(row), ""
         if look is not None and np.isfinite(look.difference[row]):
             stands.add(look.standing(row))
+            shifts.append(f"“{name}” {of_bias.difference(look.difference[row], look.tested_half[row])}")
             moved.append(f"“{name}” {of_bias.contrast(look, row)}")
             less = lost[name] = 1 - paces[row] / paces[alone[row]]
             more = f"{percent(abs(less))} {'fewer' if less > 0 else 'more'} than" if less else "as many as"
@@ -140,8 +141,10 @@ def _sentences(run: Run, trials: Trials, alone: dict[int, int]) -> Iterator[Sent
         made.append(f"“{name}” {pace}")
     if stands:
         way = "significantly changes" if Standing.DIFFERS in stands else "does not significantly change"
-        yield Sentence(f"In this one run, it {way} how even their reports are.", BIAS, (of_far,))
-    if moved:
+        text = f"In this one run, it {way} how even their reports are."
+        open_ = f"It does not significantly change how even reports are: {listing(shifts)}."
+        yield Sentence(open_ if stands == {Standing.TIED} else text, BIAS, (of_far,))
+    if moved and stands != {Standing.TIED}:
         way = "What sharing adds to the distance of reports" if stands else "Reports are"
         yield Sentence(f"{way}{of_bias.from_uniform} (TV): {'; '.join(moved)}.", BIAS, (of_far,))
     if len(lost) == len(names) and min(lost.values()) >= 0:

@@ -26,6 +26,7 @@ from fedsim.pages.trial_tables import beyond, loss_parts, means, ranking_of, sta
 from fedsim.run.cautions import SPREAD, SURPLUS
 from fedsim.run.check import LENGTH, SEEDS, STEP
 from fedsim.scenario.learning import ConstantSchedule
+from fedsim.scenario.units import format_duration, parse_duration
 from fedsim.trials.contrasts import Standing, contrasts, interval, seeds_needed
 from fedsim.trials.decision import (
     L1,
@@ -57,6 +58,8 @@ _FEASIBLE = (SHORTAGE, "rounds.count")
 _PLURAL = {"surely misses": "surely miss", "may miss": "may miss"}
 LONGER = "Run longer, until losses settle."
 LOWER_STEP = "Lower the step (`learning.step_size`)."
+_WORTH = 100  # seeds at most that a difference of two single runs is worth
+_GAP = 2.0  # times as long: a duration between is worth a try
 _LONGER = 10  # times as long, where chance is a large part of a distance
 _SHORT = 0.2  # of the rounds short of clients, at which longer waits would starve more
 _SLOWER = 0.9  # of the fastest pace: the condition of the example of `decide`
@@ -365,7 +368,8 @@ def _seeds(trials: Trials) -> Iterator[Check]:
         text = "With one seed no difference is tested."
         if Standing.UNTESTED not in contrast.states:
             text = "With one seed each, differences are judged by the intervals that the runs state."
-        remedy, command = "Run several seeds, which tests differences.", with_seeds(meta, 5)
+        why, remedy, command = _seeds_of_one(trials, [*few, *tied])
+        text, settled = f"{text}{why}", bool(why)
     elif few:
         text = f"{count(int(contrast.seeds[few].max()), 'seed')} are too few to test {best} against {others}."
     elif tied:
@@ -495,6 +499,7 @@ def _beyond(trials: Trials, axis: Axis, row: int) -> Iterator[Check]:
             continue
         way = "largest" if at == len(line) - 1 else "" if at else "least"
         beside = [int(each) for each in line[max(at - 1, 0) : at + 2] if each != best]
+        turns = tuple(each.rpartition(".")[2] for each in axis.parameters)
         near = [each for each in beside if abs(mean[each] - mean[best]) <= MATTERS * abs(mean[best])]
         tied = any(best != row or each in judge_settings(trials).tied for each in near)
         if way and best == row:
@@ -503,10 +508,17 @@ def _beyond(trials: Trials, axis: Axis, row: int) -> Iterator[Check]:
             text = f"{axis.named(axis.x[best])} is the {way} value that was tried{where}: the best may lie beyond."
             values = f"{'larger' if at else 'smaller'} values of {axis.name}"
             values = values if axis.ticks else f"{axis.name} = {listing([number(each) for each in tried])}"
-            turns = tuple(each.rpartition(".")[2] for each in axis.parameters)
-            remedy, command = f"Try {values}{where} too.", _grid(trials, axis, best, tried)
+            swept = "" if axis.ticks else ", ".join(f"{x:g}" for x in sorted([float(axis.x[best]), *tried]))
+            remedy, command = f"Try {values}{where} too.", _grid(trials, axis, best, swept)
             state = Grade.CAUTION if way else Grade.NONE
             yield Check("edge", state, text if way else between, trials.names[row], (), remedy, command, turns)
+            return
+        next_best = min(beside, key=lambda each: float(mean[each]))
+        if best == row and not tied and (middle := _midway(trials, axis, (best, next_best))):
+            ends = " and ".join(axis.at(axis.x[each]) for each in (next_best, best))
+            remedy = f"Try {axis.name} = {middle} too, between {ends}."
+            command = _grid(trials, axis, best, f"{middle}, {axis.at(axis.x[best])}")
+            yield Check("edge", Grade.NONE, between, trials.names[row], (), remedy, command, turns)
             return
     yield Check("edge", Grade.OK, between, trials.names[row])
 
@@ -524,6 +536,15 @@ def _to_try(trials: Trials, axis: Axis, row: int, beside: Sequence[int], way: st
         tried = [(x + axis.x[each]) / 2 for each in beside if tested]
     there = {x, *axis.x[list(beside)].tolist()}
     return sorted({float(np.rint(each)) if whole else float(each) for each in tried} - there)
+
+
+def _midway(trials: Trials, axis: Axis, ends: Sequence[int]) -> str:
+    """Return the duration midway between two settings, one of which is much longer; "" of other values."""
+    try:
+        low, high = sorted(parse_duration(trials.settings[axis.parameters[0]][each]) for each in ends)
+    except ValueError:
+        return ""
+    return format_duration(np.rint((low + high) / 2)) if len(axis.parameters) == 1 and high >= _GAP * low > 0 else ""
 
 
 def _has_less(trials: Trials, path: str, least: float) -> bool:
@@ -552,11 +573,10 @@ def _most(trials: Trials, axis: Axis, row: int) -> float:
     return float(int(trials.scenario.devices / selected) - 1)
 
 
-def _grid(trials: Trials, along: Axis, row: int, values: Sequence[float]) -> str:
+def _grid(trials: Trials, along: Axis, row: int, tried: str) -> str:
     """Return the command that tries values along an axis with the other values of a setting; "" without one."""
-    if along.ticks or any(len(axis.parameters) > 1 for axis in trials.axes):
+    if not tried or any(len(axis.parameters) > 1 for axis in trials.axes):
         return ""
-    tried = ", ".join(f"{x:g}" for x in sorted([float(along.x[row]), *values]))
     columns = {name: str(trials.settings[name][row]) for name in trials.parameters}
     columns |= dict.fromkeys(along.parameters, tried)
     grid = f"{{{', '.join(f'{name}: [{each}]' for name, each in columns.items())}}}"
@@ -585,6 +605,28 @@ def theory_check(trials: Trials) -> Iterator[Check]:
         if np.isfinite(trials.samples(COVERED)).any():
             text = "Theory is not compared with selections, whose sampling noise was not estimated."
         yield Check("theory", Grade.NONE, text, "", (COVERED,))
+
+
+def _seeds_of_one(trials: Trials, open_: Sequence[int]) -> tuple[str, str, str]:
+    """Say why two single runs are not worth separating; else how many seeds to run, with the command."""
+    (contrast, _, wording), theory = ranking_of(trials), theory_of_sides(trials)
+    if SIDE not in trials.parameters or not open_:
+        return "", "Run several seeds, which tests differences.", with_seeds(trials.meta, 5)
+    apart = abs(float(contrast.difference[open_[0]] if theory is None else np.diff(theory)[0]))
+    by = f"a difference of {wording.difference(apart, sign=False)}{', that of theory' * (theory is not None)}"
+    gives = "these runs show" if theory is None else "theory gives"
+    needed = seeds_needed(apart, float(contrast.half[open_[0]]), 1, 1) if apart > ROUNDING else _WORTH + 1
+    if needed is None or needed > _WORTH:
+        why = f"more than {_WORTH} seeds would be needed for {by}" if apart > ROUNDING else f"{gives} no difference"
+        return f" Not worth separating: {why}.", "", ""
+    return "", f"Run about {needed} seeds: four times in five they show {by}.", with_seeds(trials.meta, needed)
+
+
+def theory_of_sides(trials: Trials) -> Floats | None:
+    """Return how far from uniform theory puts each side, where it covers both and describes what is compared."""
+    theory, compared = means(trials, COVERED), aim_of(trials).metric in {L1, without_noise(L1)}
+    fails = any(each.state is Grade.CAUTION for each in theory_check(trials))
+    return theory if compared and len(theory) == 2 and np.isfinite(theory).all() and not fails else None
 
 
 def _size(trials: Trials) -> Iterator[Check]:

@@ -52,6 +52,7 @@ from fedsim.trials.optimizers import (
     RANK,
     allowed,
     by_optimizer,
+    cases_won,
     configured,
     footprint,
     in_case,
@@ -90,7 +91,7 @@ _OF_GROUP = {"group.GROUP.reported_ratio": "of fair share", "group.GROUP.below_h
 """What metrics of groups are called in heads: reports in multiples of the fair share, devices below half of it."""
 _WORDS = {Standing.REFERENCE: "best", Standing.DIFFERS: "worse"}
 """Words for how a setting stands, where they are not those of its state."""
-_FAILED = "training failed"
+FAILED = "training failed"
 FIGURE_WORDS = {
     "bias": "distance of the mean model from the optimum",
     "excess_loss": "excess loss over uniform participation",
@@ -204,7 +205,7 @@ def standings(trials: Trials) -> tuple[str, ...]:
         if not np.isfinite(contrast.mean[row]):
             return "no result"
         if untrained(trials):
-            return _FAILED
+            return FAILED
         if not judged.kept[row]:
             missed, values = next((each, values) for each, values in conditions if not each.holds(float(values[row])))
             value = wording_of(missed.metric).write(float(values[row])) if np.isfinite(values[row]) else "no value"
@@ -449,27 +450,30 @@ def parts_table(trials: Trials, name: str, parts: Mapping[str, str]) -> Table:
 
 
 def optimizer_table(optimizers: Trials, failed: Sequence[str] = ()) -> Table:
-    """Show optimizers by mean rank, how they stand, and their figure in every case; `failed` have no rank."""
+    """Show optimizers, the best first, in how many cases they lead, and their figures; `failed` have no rank."""
     contrast, figure, cases = ranked(optimizers), optimizers.meta["figure"], optimizers.meta["cases"]
     several = len(cases) > 1  # whose intervals take more room than there is, and whose ranks are drawn
-    header, caption = ["Optimizer", "Standing", *["From the best"] * (not several)], "Optimizers, the best first"
+    header, caption = ["Optimizer", "Best in" if several else "Standing"], "Optimizers, the best first"
     gone = dict.fromkeys(optimizers.meta["lost"], "far off") | dict.fromkeys(optimizers.meta["elsewhere"], "not ranked")
-    names, gone = optimizers.settings["optimizer"], gone | dict.fromkeys(failed, _FAILED)
+    names, gone = optimizers.settings["optimizer"], gone | dict.fromkeys(failed, FAILED)
     states = [contrast.standing(row) or Standing.UNTESTED for row in range(len(contrast.mean))]
     words = _WORDS | ({Standing.REFERENCE: "best so far"} if Standing.FEW in states else {})
-    values = [[gone.get(name, words.get(state, state.value)) for name, state in zip(names, states, strict=True)]]
+    stands, won = [words.get(state, state.value) for state in states], cases_won(optimizers)
+    stands = [str(len(won.get(row, ()))) for row in range(len(names))] if several else stands
+    values = [[gone.get(name, text) for name, text in zip(names, stands, strict=True)]]
     ends = zip(names, contrast.difference.tolist(), contrast.tested_half.tolist(), strict=True)
     no_rank, apart = {*failed, *(names[row] for row in contrast.order[:1].tolist())}, wording_of(RANK).difference
     away = [apart(*end) if np.isfinite(end[0]) and name not in no_rank else NO_VALUE for name, *end in ends]
     values += [away] * (not several)
-    caption += f", and {FIGURE_WORDS[figure]}" * several
+    header, caption = [*header, *["From the best"] * (not several)], caption + f", and {FIGURE_WORDS[figure]}" * several
     for case in cases:
         samples = optimizers.samples(in_case(figure, case))
         values.append(cells(interval(samples).mean, np.full(2, np.nan)[:, None] if several else margins(samples)))
-    header += [case or capitalized(FIGURE_WORDS[figure]) for case in cases]
+    header += [case or capitalized(FIGURE_WORDS[figure]) for case in _heads(optimizers)]
     rows = tuple((names[row], *(each[row] for each in values)) for row in order_of(contrast))
     rows = tuple(row for row in rows if 2 * row[2:].count(NO_VALUE) <= len(cases) + 1)  # a sentence says who has few
-    note = "" if contrast.untested else f"{'Worse' if several else 'From the best'}: {contrast.test}."
+    note = "" if contrast.untested else f"From the best: {contrast.test}."
+    note = "Best in: so many cases, or not significantly worse than the best there." if several else note
     return Table(f"{caption}: {'means' if several else _INTERVAL}", tuple(header), rows, 2, note)
 
 
@@ -493,8 +497,8 @@ def winners_table(optimizers: Trials) -> Table | None:
     within, cases = allowed(optimizers), optimizers.meta["cases"]
     if len(cases) < 2 or (within == within[0]).all():
         return None
-    won = zip(cases, winners(optimizers), strict=True)
-    rows = tuple((case, *(_won(optimizers, case, best) for best in cells)) for case, cells in won)
+    won = zip(cases, _heads(optimizers), winners(optimizers), strict=True)
+    rows = tuple((head, *(_won(optimizers, case, best) for best in cells)) for case, head, cells in won)
     figure = FIGURE_WORDS[optimizers.meta["figure"]]
     or_loss = ", or the loss where no optimum is known" if optimizers.meta["figure"] == "bias" else ""
     note = (
@@ -504,6 +508,12 @@ def winners_table(optimizers: Trials) -> Table | None:
     )
     caption, head = "Which optimizer, by case and by the memory that there is", ("Case", *MEMORY)
     return Table(caption, head, rows, len(head), note)
+
+
+def _heads(optimizers: Trials) -> list[str]:
+    """Return the cases, with a mark on those whose figure is a loss among distances."""
+    by_loss = optimizers.meta.get("by_loss", ())
+    return [f"{case} (loss)" if case in by_loss else case for case in optimizers.meta["cases"]]
 
 
 def _won(optimizers: Trials, case: str, best: Sequence[int]) -> str:

@@ -46,7 +46,16 @@ from fedsim.pages.commands import command_of, in_own_folders
 from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.metric_wording import read_condition, tv, wording_of
 from fedsim.pages.provenance import sweep_provenance
-from fedsim.pages.trial_checks import NAMED, checks_of_trials, losses_of, reports_and_chance, theory_check, unsettled
+from fedsim.pages.tables import COVERED
+from fedsim.pages.trial_checks import (
+    NAMED,
+    checks_of_trials,
+    losses_of,
+    reports_and_chance,
+    theory_check,
+    theory_of_sides,
+    unsettled,
+)
 from fedsim.pages.trial_tables import FIGURE_WORDS, Ranking, leaders, loss_parts, means, ranking_of, why_unfit
 from fedsim.run.check import agreeing
 from fedsim.scenario.server import SyncServer
@@ -74,11 +83,13 @@ from fedsim.trials.optimizers import MEMORY, by_optimizer, cases_won, footprint,
 from fedsim.trials.trials import COARSE, COMPARED, FACTS, FULL, SIDE, Trials, is_separation
 
 _ROWS = 24  # settings in a picture at most
+_HARDLY = 0.9  # of the loss of an initial model: what is still above it has hardly fallen
 _NOTHING = 0.001  # of a loss: an excess of one run that is no finding
 _HOURS, _SESSIONS = "sessions.device_hours", "sessions.count"
 _LOSSES = ("loss", "above_optimum")
 _PICTURE, _OF_GROUP = "settings", "group.GROUP.reported_ratio"
-_ROOM = {MEMORY[1]: "where devices keep nothing", MEMORY[2]: "where at most a few numbers are kept per client"}
+_ROOM = {MEMORY[1]: "where devices keep nothing", MEMORY[2]: "with a few numbers kept per client"}
+_TIMES = {"bias": "as far from the optimum", "excess_loss": "its excess loss", "loss": "its loss"}
 _FLAGS = {
     "converged": "losses have not converged",
     "ended": "{} did not do all its rounds",
@@ -133,23 +144,26 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
     if optimizers is None:
         return f"{_choice(trials)}{flag}."
     several = len(optimizers.meta["cases"]) > 1
-    has, less = _over_cases(ranking_of(trials), optimizers) if several else ("", "")
+    if several:
+        return f"{_over_cases(ranking_of(trials), optimizers)}{flag}."
     gain, least = "", min((ratio for of in tables.start_ratios(trials) for ratio in of.values()), default=1.0)
-    if optimizers.meta["figure"] == "loss" and not several and least < 1 and tables.gained_nothing(trials):
+    if optimizers.meta["figure"] == "loss" and least < 1 and tables.gained_nothing(trials):
         gain = f", no more than {percent(1 - least)} below its initial model"
-    return f"{_leading(ranking_of(trials), among=gain, has=has)}{less}{flag}."
+    return f"{_leading(ranking_of(trials), among=gain)}{flag}."
 
 
-def _over_cases(ranking: Ranking, optimizers: Trials) -> tuple[str, str]:
+def _over_cases(ranking: Ranking, optimizers: Trials) -> str:
     """Say in how many cases the first by mean rank is best or ties, and what those give up that keep less."""
     cases, (_, first, _), *led = len(optimizers.meta["cases"]), *leaders(optimizers)
-    won, less = len(cases_won(optimizers)[first]), ""
+    won, of = len(cases_won(optimizers)[first]), f" {_TIMES[optimizers.meta['figure']]}"
     often = f"{won} of {count(cases)}" if won < cases else "both" if cases == 2 else f"all {count(cases)}"
+    text = "cannot tell yet: " * (Standing.FEW in ranking.contrasts.states)
+    text += f"{optimizers.names[first]} is best, or ties, in {often} cases"
     for memory, row, times in led:
-        of = "" if less else f" its {FIGURE_WORDS[optimizers.meta['figure']]} in the median case"
-        less += f"; {_ROOM[memory]}, {optimizers.names[row]}"
-        less += f", at {number(times, 3)} times{of}" if np.isfinite(times) else ""
-    return f"is best, or ties, in {often} cases (mean rank {ranking.sure(first)})", less
+        text += f"; {_ROOM[memory]}, {optimizers.names[row]}"
+        if np.isfinite(times):
+            text, of = f"{text} ({number(times, 3)} times{of})", ""
+    return text
 
 
 def _flag(trials: Trials, checks: Sequence[Check]) -> str:
@@ -167,9 +181,9 @@ def _flag(trials: Trials, checks: Sequence[Check]) -> str:
     ways = [words.format(trials.names[row]) for name, words in _FLAGS.items() if name in amber]
     ways = ["one seed, not tested"] if Standing.UNTESTED in contrast.states else ways[:1]
     ways = ways if len(contrast.order) > 1 else []
-    for row in np.flatnonzero(judged.unfit).tolist()[:1]:
+    for row in [*_left_out(judged), *np.flatnonzero(judged.unfit).tolist()][:1]:
         ways = [each for each in ways if each != _FLAGS["edge"]]
-        ways.append(f"{trials.names[row]} is not compared: it {why_unfit(trials, row)}")
+        ways.append(f"{trials.names[row]} is not compared")
     return f" ({'; '.join(ways)})" if ways else ""
 
 
@@ -223,7 +237,7 @@ def _choice(trials: Trials) -> str:
     if judged.why is Why.FASTEST:
         return f"{names[row]} is the fastest, and the most even, {names[contrast.best]}, is not significantly more even"
     choose = "Choose " * (trials.scenario.decide is not None)
-    kept = " of those compared" * bool(_left_out(judged))
+    kept = " of those compared" * bool(_left_out(judged) and Standing.FEW in contrast.states)  # else a flag says it
     kept = kept if judged.kept.all() else " of those that keep the conditions"
     along = judged.why is Why.BEST and not choose and len(names) > 2
     if (along or judged.aim.metric == trials.scenario.headline) and (course := _course(trials, ranking)):
@@ -324,7 +338,7 @@ def _cheapest(trials: Trials, judged: JudgedSettings, ranking: Ranking, kept: st
     if abs(contrast.mean[row] - contrast.mean[best]) > MATTERS * worth(contrast):
         spent, less = means(trials, judged.cost[0]), "lowest" if contrast.less_is_better else "highest"
         costs = f"{_amount(judged.cost[0], spent[row])} against {wording_of(judged.cost[0]).write(float(spent[best]))}"
-        text = f"{names[row]}: its {wording.words} {value} is not significantly worse than the {less}"
+        text = f"{names[row]}: its {wording.words} ({ranking.value(row)}) is not significantly worse than the {less}"
         return f"{text} ({ranking.value(best)}){kept}, for {costs}"
     for cost in judged.cost:
         if cost not in trials.metrics:
@@ -345,13 +359,13 @@ def _left_out(judged: JudgedSettings) -> list[int]:
     return np.flatnonzero(judged.unfit & better).tolist()
 
 
-def _leading(ranking: Ranking, choose: str = "", among: str = "", has: str = "") -> str:
+def _leading(ranking: Ranking, choose: str = "", among: str = "") -> str:
     """Say which setting or optimizer is the best by a metric, and what the tests say of the others."""
     contrast, names, wording = ranking
     best = contrast.best or 0
     if len(names) == 1:
         return f"{wording.words}: {ranking.sure(best)}"
-    has = has or f"has {wording.extreme(contrast)} ({ranking.sure(best)}{wording.from_uniform}){among}"
+    has = f"has {wording.extreme(contrast)} ({ranking.sure(best)}{wording.from_uniform}){among}"
     text = f"{choose}{names[best]}{': it' if choose else ''} {has}"
     few, tied = contrast.rows(Standing.FEW), contrast.rows(*UNDECIDED)
     others = listing_of([f"{names[row]} ({ranking.value(row)})" for row in few or tied], NAMED)
@@ -381,9 +395,9 @@ def _sentences(trials: Trials, optimizers: Trials | None, choice: int | None) ->
     yield from [] if row is None else _of_bias(trials, row)
     yield from _of_excess(trials)
     if optimizers is not None:
-        if len(optimizers.meta["cases"]) < 2 and np.isfinite(trials.samples(bias)).any():
+        if np.isfinite(trials.samples(bias)).any():
             yield Sentence(capitalized(_extremes(trials, bias)), BIAS, (bias,))
-        yield from _of_optimizers(optimizers)
+        yield from _of_optimizers(trials, optimizers)
     elif sides:
         yield from _of_sides(trials)
     if row is not None:
@@ -394,13 +408,22 @@ def _sentences(trials: Trials, optimizers: Trials | None, choice: int | None) ->
             text = f"{percent(float(wait[row]))} of the rounds at {names[row]} found too few eligible clients."
             yield Sentence(text, COST, (SHORTAGE,))
     for out in _left_out(judged) if row is not None else ():
-        value = wording_of(judged.aim.metric).write(float(judged.contrast.mean[out]))
-        text = f"{capitalized(names[out])} ({value}) {why_unfit(trials, out, time=True)}."
-        yield Sentence(text, TRUST, (judged.aim.metric,))
+        wording, (there, here) = wording_of(judged.aim.metric), means(trials, bias)[[out, row or 0]].tolist()
+        even = f", and is more even ({tv(there)} for {tv(here)})" * (there < here and judged.aim.metric != bias)
+        value = f"{wording.words} ({wording.write(judged.contrast.mean[out])})"
+        text = f"{capitalized(names[out])} has a better {value}{even}"
+        yield Sentence(f"{text}, but {why_unfit(trials, out, time=True)}.", TRUST, (judged.aim.metric,))
     if (curves := curves_chart(trials)) is not None and curves.finding:
         yield Sentence(curves.finding, COST)
     if tables.untrained(trials):
         yield Sentence("Losses stay about where the initial models have them, or rise, at every setting.", WHAT)
+    falls = [(of[name], name, at) for at, of in enumerate(tables.start_ratios(trials)) for name in of]
+    if falls and _HARDLY < min(falls)[0] < 1:
+        least, name, at = min(falls)
+        alone = optimizers is not None and len(tables.start_ratios(trials)[at]) == 1  # the setting names it
+        who = names[at] if alone else f"“{name}” at {names[at]}"
+        text = f"Losses hardly fall: over the last half of the rounds that of {who} is {percent(1 - least)} below that"
+        yield Sentence(f"{text} of the initial model, and none is further below.", MODEL)
     yield from _of_separation(trials)
     if stage := stage_in_words(trials):
         yield Sentence(stage, TRUST)
@@ -465,7 +488,13 @@ def _of_sides(trials: Trials) -> Iterator[Sentence]:
     if who := listing([f"“{name}”" for name in open_ if name not in twins(trials)]):
         yield Sentence(f"What participation does to the loss of {who} cannot be said yet: it has not converged.", MODEL)
     settled = [each for each in losses_of(trials) if split(each)[1]["optimizer"] not in open_]
-    for about, metrics in {BIAS: (bias,), MODEL: settled, COST: (pace_metric(trials), _HOURS)}.items():
+    if (theory := theory_of_sides(trials)) is not None:
+        near, far = np.argsort(theory).tolist()
+        by, ends = wording_of(L1).difference(np.ptp(theory), sign=False), [tv(theory[each]) for each in (far, near)]
+        text = f"{trials.names[far]} {by} further from uniform: {' for '.join(ends)}"
+        yield Sentence(f"Theory puts {text if len({*ends}) > 1 else f'both {ends[0]} from uniform'}.", BIAS, (COVERED,))
+    far_apart = () if theory is not None and _not_apart(ranking_of(trials)) else (bias,)  # else the headline has them
+    for about, metrics in {BIAS: far_apart, MODEL: settled, COST: (pace_metric(trials), _HOURS)}.items():
         for metric in dict.fromkeys(each for each in metrics if np.isfinite(trials.samples(each)).any()):
             alone = about == MODEL and Standing.UNTESTED in contrasts(trials, metric, less_is_better=True).states
             text = f"{capitalized(_extremes(trials, metric))}{' One run each is no test.' * alone}"
@@ -574,7 +603,7 @@ def _extremes(trials: Trials, metric: str) -> str:
     return f"{wording.words}: lowest {low_at}, highest {high_at}."
 
 
-def _of_optimizers(optimizers: Trials) -> Iterator[Sentence]:
+def _of_optimizers(trials: Trials, optimizers: Trials) -> Iterator[Sentence]:
     """Say which optimizers are not ranked, and what the leader sends and keeps."""
     row, meta = int(ranked(optimizers).order[0]), optimizers.meta
     facts, figure = (f"learning.*.{meta['figure']}",), FIGURE_WORDS[meta["figure"]]
@@ -588,13 +617,12 @@ def _of_optimizers(optimizers: Trials) -> Iterator[Sentence]:
         sends = f"{names[row]} sends {count(needs.sent, 'model')} a report"
         yield Sentence(f"{sends}, and {listing(kept) or 'keeps none per client'}.", COST)
     if len(meta["cases"]) > 1:
-        won = cases_won(optimizers)
-        often = {n: [names[at] for at in won if len(won[at]) == n] for n in range(len(meta["cases"]), 0, -1)}
-        ways = [f"{listing(often[n])} in {n}" for n in often if often[n]]
-        text = f"Best, or not significantly worse, of {len(meta['cases'])} cases: {listing(ways)}."
-        alone = [case for case in meta["cases"] if sum(case in each for each in won.values()) == 1]
-        text += f" In {listing(alone)} no other ties with the best." if alone else " Others tie in every case."
-        yield Sentence(text, MODEL, facts)
+        yield Sentence(f"{capitalized(_leading(ranking_of(trials)))}.", MODEL, facts)
+        often = [sum(case in each for each in cases_won(optimizers).values()) for case in meta["cases"]]
+        alone = [case for case, best in zip(meta["cases"], often, strict=True) if best == 1]
+        tie, text = sum(best > 1 for best in often), f"one optimizer is best alone in {listing_of(alone, NAMED)}"
+        text = f"{text if alone else 'none has one best alone'}; several tie in {tie}"
+        yield Sentence(f"Of {count(len(often), 'case')} {text}.", MODEL, facts)
     values, usual = optimizers.samples(in_case(meta["figure"], case := meta["cases"][0])).mean(axis=1), "fedavg"
     both = [row, kinds.index(usual)] if len(meta["cases"]) > 1 and usual in kinds else []
     if both and kinds[row] != usual and np.isfinite(values[both]).all():
@@ -687,8 +715,10 @@ def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Ite
         note = f"By the {figure}; compared by a {ranking.contrasts.test}. What is not compared is not drawn."
         yield Section("winners", "Optimizers by case", (), [tables.winners_table(optimizers)])
         open_ = {Standing.FEW, Standing.UNTESTED} & {*ranking.contrasts.states}
-        chart = _standing_chart(ranking, "ranks", None if open_ else ranking.contrasts.best, note, cases < 2)
-        table = tables.optimizer_table(optimizers, tables.gained_nothing(trials))
+        failed, best = tables.gained_nothing(trials), None if open_ else ranking.contrasts.best
+        missed = np.isin(optimizers.settings["optimizer"].to_numpy(), failed)
+        chart = _standing_chart(ranking, "ranks", best, note, cases < 2, missed)
+        table = tables.optimizer_table(optimizers, failed)
         yield Section("optimizers", "Optimizers", (chart,), [table, tables.methods_table(trials, optimizers)])
         if cases > 1:
             yield Section("points", "Cases", (), [settings])
@@ -716,17 +746,20 @@ def _first_charts(trials: Trials, row: int | None) -> Iterator[Chart | None]:
         yield line_chart(trials, aim, _PICTURE, capitalized(wording_of(aim).words), None, row)
     if along is None or along.size < 2:
         return
-    theory = "participation.l1_uniform_theory" if even in {L1, without_noise(L1)} else None
+    theory = COVERED if even in {L1, without_noise(L1)} else None
     agree = [each.text for each in theory_check(trials) if each.state is Grade.OK and theory]
     chart = line_chart(trials, even, "distance", "Distance from uniform (TV)", theory, row)
     yield chart and replace(chart, finding="".join(agree), aside=failed)
     yield trade_off_chart(trials)
 
 
-def _standing_chart(ranking: Ranking, name: str, row: int | None, note: str = "", apart: bool = False) -> Chart:
+def _standing_chart(
+    ranking: Ranking, name: str, row: int | None, note: str = "", apart: bool = False, failed: Bools | None = None
+) -> Chart:
     """Draw a metric of settings or optimizers with its interval, the best first; or how far they lie `apart` from it.
 
-    Seeds are paired, so that differences have much shorter intervals than the figures themselves.
+    Seeds are paired, so that differences have much shorter intervals than the figures themselves. Training may have
+    `failed` at some.
     """
     contrast, names, wording = ranking
     order = contrast.order.tolist() if note else tables.order_of(contrast)  # of optimizers those that are compared
@@ -742,8 +775,9 @@ def _standing_chart(ranking: Ranking, name: str, row: int | None, note: str = ""
         half, axis = contrast.tested_half[rows], f"{axis}, less that of {names[contrast.best]}"
     mean, half = wording.scale * mean, wording.scale * half
     chosen = next((at for at, each in enumerate(rows) if each == row), None)
-    shown, legend = [names[row] for row in rows], (", or ".join(there), "worse")
-    left_out = np.array([contrast.states[row] is Standing.NO_VALUE for row in rows])
-    data = Rows(shown, mean, half, filled, legend, axis, 0.0 if apart else None, chosen, crossed=left_out)
+    shown = [names[row] for row in rows]
+    out = np.array([contrast.states[row] is Standing.NO_VALUE for row in rows]) if failed is None else failed[rows]
+    legend = (", or ".join(there), "worse", "not compared" if failed is None else tables.FAILED)
+    data = Rows(shown, mean, half, filled, legend, axis, 0.0 if apart else None, chosen, crossed=out)
     notes = [note, f"{count(left)} left out." * (left > 0)]
     return row_plot(data, name, capitalized(axis), [*filter(None, notes)])

@@ -396,10 +396,11 @@ def spent(looks: Sequence[int]) -> Floats:
 def detectable(half: float, seeds: int, tests: int, of: int | None = None) -> float:
     """Return the least difference that a test sees four times in five, from half of its 95 % interval over `seeds`.
 
-    The test is Student's t at 5 % over the number of `tests`; `of` is another number of seeds, to plan with.
+    That of one run each is what the runs state. The test is Student's t at 5 % over the number of `tests`; `of` is
+    another number of seeds, to plan with.
     """
     then = seeds if of is None else of
-    spread = half / float(student_quantile(seeds, CONFIDENCE)) * np.sqrt(seeds / then)
+    spread = half / float(student_quantile(seeds if seeds > 1 else DEGREES + 1, CONFIDENCE)) * np.sqrt(seeds / then)
     quantiles = student_quantile(then, 1 - (1 - CONFIDENCE) / tests) + student_quantile(then, 2 * _POWER - 1)
     return float(spread * quantiles)
 

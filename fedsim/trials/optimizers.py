@@ -63,8 +63,9 @@ def by_optimizer(trials: Trials) -> Trials | None:
     """Return the trials of the optimizers of a sweep over optimizers, or whose runs train several; None of others.
 
     Their facts are `RANK` and, in each case, the figure that they are compared by and `COSTS`. `meta` has the
-    ``figure``, the ``cases``, those that are ``ranked``, the optimizers that are ``lost`` in some runs, where they are
-    last or far off, with the cases of these, and those that are ``elsewhere``: in too few cases to be ranked.
+    ``figure``, the ``cases``, those judged ``by_loss`` among distances, those that are ``ranked``, the optimizers that
+    are ``lost`` in some runs, where they are last or far off, with the cases of these, and those that are
+    ``elsewhere``: in too few cases to be ranked.
     """
     others = [name for name in trials.parameters if name not in _choices(trials)]
     cases = trials.setting_names([name for name in others if len(set(trials.texts(name))) > 1])
@@ -77,9 +78,11 @@ def by_optimizer(trials: Trials) -> Trials | None:
     def table(what: str) -> Floats:
         return np.stack([trials.samples(f"learning.{name}.{what}") for name in names])
 
-    values = table(figure)
+    values, by_loss = table(figure), list[str]()
     if figure == "bias":  # where no optimum is known, models are compared by their losses
-        values = np.where(np.isnan(values).all(axis=(0, 2), keepdims=True), table("average_loss"), values)
+        losses, none = table("average_loss"), np.isnan(values).all(axis=(0, 2), keepdims=True)
+        values, at = np.where(none, losses, values), np.flatnonzero((none & np.isfinite(losses)).any(axis=(0, 2)))
+        by_loss = [cases[row] for row in at.tolist()]
     tables = {figure: np.where(table("diverged") == 1, np.inf, values)} | {what: table(what) for what in COSTS}
     finite, kinds = ~np.isnan(tables[figure]), {name: each.kind for name, each in configured(trials).items()}
     if any(axis.size > 1 and _of_optimizers(axis.parameters) for axis in trials.axes):
@@ -104,7 +107,8 @@ def by_optimizer(trials: Trials) -> Trials | None:
         return None
     if _comparable(tables[figure])[0].sum() < 2:
         return None
-    return of_optimizers(trials.meta, {name: kinds.get(name, name) for name in names}, figure, cases, tables)
+    meta = {**trials.meta, "by_loss": by_loss}
+    return of_optimizers(meta, {name: kinds.get(name, name) for name in names}, figure, cases, tables)
 
 
 def of_optimizers(

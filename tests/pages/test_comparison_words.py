@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fedsim.pages.answer import MODEL, Answer, Grade
+from fedsim.pages.answer import BIAS, MODEL, Answer, Grade
 from fedsim.pages.comparison import comparison_answer, what_differs
 from fedsim.run.files import ABSENT, Change
 from fedsim.trials.compare import Comparison
@@ -178,6 +178,25 @@ def test_single_runs_that_state_their_errors_are_tested() -> None:
         == "Cohort = 6 (B) has the most even participation (20.0 % from uniform); the other is significantly worse."
     )
     assert "With one seed each, differences are judged by the intervals that the runs state." in close
+
+
+@pytest.mark.parametrize(
+    ("theory", "sentence", "advice"),
+    [
+        (0.77, "Theory puts cohort = 5 (A) 1.5 points further from uniform: 40.0 % for 38.5 %.", "Run about 24 seeds"),
+        (0.87, "Theory puts cohort = 6 (B) 3.5 points further from uniform: 43.5 % for 40.0 %.", "Run about 7 seeds"),
+        (0.79, "Theory puts cohort = 5 (A) 0.5 points further from uniform: 40.0 % for 39.5 %.", "more than 100 seeds"),
+        (0.8, "Theory puts both 40.0 % from uniform.", "Not worth separating: theory gives no difference."),
+        (math.nan, "Distance of participation from uniform (TV): 40.0 % at cohort", "Run about 10 seeds: four times"),
+    ],
+)
+def test_seeds_are_counted_for_the_difference_that_theory_gives(theory: float, sentence: str, advice: str) -> None:
+    """Five were proposed, whatever the difference and its interval."""
+    figures = {L1: (0.8, 0.75), f"{L1}_se": (0.03, 0.04), "participation.l1_uniform_theory": (0.8, theory)}
+    answer = comparison_answer(comparison(figures))
+    (check,) = [each for each in answer.checks if each.name == "seeds"]
+    assert advice in f"{check.text} {check.remedy}"
+    assert [plain(each.text).startswith(sentence) for each in answer.sentences if each.about == BIAS] == [True]
 
 
 def test_limits_are_those_of_each_side_s_own_scenario() -> None:

@@ -203,6 +203,19 @@ def test_values_beyond_the_end_or_between_neighbours_are_proposed(best: Floats, 
     assert not any(each.name == "edge" and each.state is Grade.CAUTION for each in checks_of_trials(made_trials()))
 
 
+@pytest.mark.parametrize(("values", "tried"), [(["6h", "1d", "3d"], "[2d, 3d]"), (["1d", "2d", "3d"], "")])
+def test_a_duration_between_the_best_two_is_proposed_where_they_are_far_apart(values: list[str], tried: str) -> None:
+    def measure(row: int, seed: int) -> dict[str, float]:
+        return sound(row, seed) | {L1: [0.8, 0.6, 0.4][row] + 0.001 * noise(row, seed), "rounds.shortage_share": 0.3}
+
+    key = "population.*.cooldown"
+    made = made_trials(measure, sweep={"grid": {key: values}, "seeds": 6})
+    settings = made.settings.select("setting").with_columns(pl.Series(key, values))
+    made = replace(made, parameters=(key,), settings=settings)
+    (check,) = [each for each in checks_of_trials(made) if each.name == "edge"]
+    assert (f"{{{key}: {tried}}}" in check.command) if tried else not check.remedy
+
+
 def test_no_value_is_proposed_that_the_scenario_refuses() -> None:
     """Below 1 there is a separation of 0, and no cohort."""
 

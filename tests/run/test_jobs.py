@@ -211,6 +211,7 @@ def test_the_page_says_what_the_metrics_say(scenario: Scenario, tmp_path: Path) 
     ways = (f"{share} {'fewer' if each > 0 else 'more'} than alone" for share, each in zip(shares, lost, strict=True))
     assert min(lost) >= 0 or all(f" updates per day, {way}" in said for way in ways)
     assert "significantly change" in told["answer"]
+    assert ("significantly change how even reports are: " in told["answer"]) != ("What sharing adds" in said)
     assert f"at delta = {metrics['privacy.user.delta']:g}" in said
     fewer = {"jobs.speech.groups": ["north"], "jobs.keyboard.groups": ["north"], "jobs.speech.privacy": None}
     record(scenario.with_values({**fewer, "expect": []}), tmp_path / "other", Provenance())

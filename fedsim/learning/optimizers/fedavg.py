@@ -45,7 +45,7 @@ class MeanChange(Generic[State]):
 
 @dataclass(frozen=True)
 class FedAvg(Stateless, PlainSteps[None], MeanChange[None]):
-    """FedAvg: the server moves by the mean of the clients' changes. It has no options and no state."""
+    """FedAvg: the server moves by the mean of the clients' changes."""
 
     ignores_schedule = staticmethod(lambda _options: True)
 
@@ -55,7 +55,7 @@ class FedAvg(Stateless, PlainSteps[None], MeanChange[None]):
 
 @dataclass(frozen=True)
 class FedProx(Stateless, MeanChange[None]):
-    """FedProx: FedAvg whose clients are held near the model that they downloaded. It has no state."""
+    """FedProx: FedAvg whose clients are held near the model that they downloaded."""
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
     """Weight of the proximal term mu (x - x_t), which is added to gradients; 0 is FedAvg. The step size times mu must

@@ -69,7 +69,7 @@ class Discounted:
 
 @dataclass(frozen=True)
 class FedBuff(Stateless, Discounted, PlainSteps[None]):
-    """FedBuff: the server steps when its buffer is full, and discounts stale reports. It has no state."""
+    """FedBuff: the server steps when its buffer is full, and discounts stale reports."""
 
     def apply(self, state: None, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[None, Floats]:
         weights, divisor = self.discounts(cohort.staleness)

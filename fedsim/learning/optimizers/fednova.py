@@ -25,7 +25,7 @@ from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps, St
 
 @dataclass(frozen=True)
 class FedNova(Stateless, PlainSteps[None]):
-    """FedNova: changes are normalised by the local steps of clients before their mean. It has no state."""
+    """FedNova: changes are normalised by the local steps of clients before their mean."""
 
     effective: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Effective steps tau of a round. null: the mean K_i of its cohort."""

@@ -272,7 +272,7 @@ class Rows:
     value: Floats
     margin: Floats | None  # half of each interval, NaN where it is not known, or (2, n): how far down and up
     filled: Bools  # drawn full where it holds, else hollow
-    legend: tuple[str, str]  # what full and hollow dots are
+    legend: tuple[str, ...]  # what full and hollow dots are, and crosses
     unit: str
     reference: float | None = None  # the dotted line
     chosen: int | None = None  # the row that is marked
@@ -282,7 +282,7 @@ class Rows:
     chance: Floats | None = None  # half of the grey band around the reference in each row
     scale: marks.AxisScale = "auto"
     interval: str = "95\N{NARROW NO-BREAK SPACE}% intervals"  # what the lines are
-    crossed: Bools | None = None  # drawn as crosses where it holds: these are not compared
+    crossed: Bools | None = None  # drawn as crosses where it holds
 
 
 def row_plot(data: Rows, name: str, title: str, notes: Sequence[str] = ()) -> Chart:
@@ -330,7 +330,7 @@ def _draw_rows(data: Rows, axes: Axes) -> None:
     for some, look, words in (
         (data.filled & ~crossed, {"markerfacecolor": color}, data.legend[0]),
         (~data.filled & ~crossed, {"markerfacecolor": marks.PAPER}, data.legend[1]),
-        (crossed, {"marker": "x"}, "not compared"),
+        (crossed, {"marker": "x"}, data.legend[-1]),
     ):
         if some.any():
             entries += _dots(axes, data.value[some], rows[some], color, words, **look)
