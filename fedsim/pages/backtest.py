@@ -40,11 +40,11 @@ def backtest_answer(name: str, setup: str, judged: Sequence[Figure], command: st
     use = f"Trust the scenario for {listing(right)}" if right else "Trust the scenario for nothing that was compared"
     use += f", and not for {listing([what for what, some in wrong.items() if some])}." if right and ways else "."
     about = (
-        f"Expected is the mean of {count(RUNS)} runs of the scenario. From and to hold one more run of it, all figures "
-        "together in 9 of 10 cases, wider by `--check` percent of what is expected (by default 5)."
+        f"Expected is the mean of {count(RUNS)} runs of the scenario. In 9 of 10 cases all figures of one more run lie "
+        "from low to high, which are wider by `--check` percent of what is expected (by default 5)."
     )
     rows = tuple(written(each) for some in parts.values() for each in some)
-    table = Table("The log beside the scenario", ("Figure", "Verdict", "Log", "Expected", "From", "To"), rows, words=2)
+    table = Table("The log beside the scenario", ("Figure", "Verdict", "Log", "Expected", "Low", "High"), rows, words=2)
     remedy = off[0].remedy if off else ""
     changes = dict.fromkeys(each.because for each in off if each.because)
     who, when = (parts[what] for what in ("who takes part", "when sessions begin"))

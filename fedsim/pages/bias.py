@@ -11,7 +11,7 @@ import numpy as np
 from fedsim.common.arrays import Floats
 from fedsim.common.formatting import cut, number, percent
 from fedsim.common.instants import DAY_S
-from fedsim.measure.series import by_span
+from fedsim.measure.series import by_day, by_span
 from fedsim.measure.shares import ORDERED, WAYS
 from fedsim.measure.verdict import LEVEL
 from fedsim.run.run import Run
@@ -136,6 +136,18 @@ def of_a_month(run: Run) -> bool:
     """Say whether what a run of a few clients shows of 30 days follows from fewer, which its rounds took."""
     all_done = run.scenario.log is None and len(run.rounds) >= run.scenario.stop.most_rounds
     return all_done and 1 < len(run.clients) < FEW_CLIENTS and DAY_S <= run.simulated_s < 30 * DAY_S
+
+
+def pace_of(run: Run) -> tuple[float, float]:
+    """Return of how many days a run tells how many reports come in a day, and of all its reports the share a day.
+
+    They are its whole days where availability follows the clock: the rest may hold a whole night, or none.
+    """
+    days, taken = run.simulated_s / DAY_S, run.rounds["reported"]
+    if not by_day(run.scenario) or days < 1:
+        return days, 1 / days
+    early = taken.filter(run.rounds["closed_s"] <= days // 1 * DAY_S)
+    return days // 1, int(early.sum()) / max(int(taken.sum()), 1) / (days // 1)
 
 
 def bias_of(run: Run) -> Bias:

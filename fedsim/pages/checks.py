@@ -14,13 +14,14 @@ from typing import Any
 import polars as pl
 
 from fedsim.common.errors import FedsimError
-from fedsim.common.formatting import capitalized, count, duration, equation, listing, listing_of, number, percent
+from fedsim.common.formatting import capitalized, count, duration, equation, listing, listing_of, many, number, percent
 from fedsim.common.instants import DAY_S
+from fedsim.common.intervals import normal_quantile, student_quantile
 from fedsim.measure.contributions import Contributions
 from fedsim.measure.grammar import parse_condition
 from fedsim.measure.series import FEWEST_DAYS, FEWEST_ROUNDS, by_day
-from fedsim.measure.verdict import Look
-from fedsim.pages.bias import FORGOTTEN, Seen, bias_of, of_a_month, one_round
+from fedsim.measure.verdict import LEVEL, POWER, Look
+from fedsim.pages.bias import FORGOTTEN, Seen, bias_of, of_a_month, one_round, pace_of
 from fedsim.pages.commands import command_of, log_command, with_seeds
 from fedsim.pages.commands import longer as longer_by
 from fedsim.pages.expectations import verdict
@@ -49,6 +50,7 @@ from fedsim.run.run import Run
 from fedsim.scenario.habits import Habits
 from fedsim.scenario.learning import ConstantSchedule
 from fedsim.theory.prediction import before_the_chain
+from fedsim.trials.contrasts import seeds_needed
 from fedsim.trials.trials import Trials
 
 SMALL = 0.05  # a difference that a run should be able to see
@@ -128,11 +130,15 @@ def reports_taken(run: Run) -> Iterator[Check]:
         elif run.known.get("rounds.shortage_share") and not run.known.get("sessions.count") and len(run.gauges):
             there = run.gauges.group_by("time_s").agg(pl.col("eligible").sum())["eligible"]
             least, most = int(there.quantile(0.1) or 0), int(there.max() or 0)  # type: ignore[arg-type]
-            text = f"All {count(len(run.rounds), run.noun)} found too few clients: each wants {wanted} eligible ones, "
-            text += f"and at most {count(most)} were there at a time"
-            there_often = f": {count(least)} clients or more were there nine tenths of the time" * (least > 0)
-            remedy = f"Lower `cohort`{there_often}; or let rounds go on with fewer (`shortage: proceed`)."
-            command = command_of(run.manifest, "run", {"server.cohort": least}) if least else ""
+            server = run.scenario.sync_server
+            text = f"No {run.noun} took {count(server.cohort, 'report')}: each of the {count(len(run.rounds))} wants "
+            text += f"{wanted} eligible clients, and at most {count(most)} were there at a time"
+            often = f": {count(least)} clients or more were there nine tenths of the time" * (least > 0)
+            remedy, ways = f"Lower `cohort`{often}", [command_of(run.manifest, "run", {"server.cohort": least})][:least]
+            if server.selection.kind != "groups":  # which is a whole group or none
+                remedy += "; or let rounds go on with fewer (`shortage: proceed`)"
+                ways.append(command_of(run.manifest, "run", {"server.shortage": "proceed"}, "proceed"))
+            remedy, command = f"{remedy}.", "\n".join(filter(None, ways))
         yield bad(f"{text}.", facts=("rounds.count", "sessions.count"), remedy=remedy, command=command)
     elif not run.clients["reported"].sum():
         yield bad("Nobody took part.", remedy=SEE_SESSIONS)
@@ -177,8 +183,9 @@ def expectations(run: Run) -> Iterator[Check]:
         large = state is Grade.BAD and any(each.state is Grade.BAD for each in steps(run))
         large &= all(parse_condition(each.check).metric.startswith("learning.") for each in missed)
         ways = [f"{each.words}{f' (it is {each.observed})' * bool(each.observed and not large)}" for each in missed]
-        text = f"{outcome.headline.removesuffix('.')}: {listing_of(ways, NAMED)}" if ways else outcome.headline
-        text += f"{', of losses that jump' * large}." if ways else ""
+        text = f"{outcome.headline.removesuffix('.')}: {listing_of(ways, NAMED)}." if ways else outcome.headline
+        if large:
+            text = f"Expected: {listing_of(ways, NAMED)}, which cannot be measured since losses jump."
         yield Check("expectations", state, text, since="steps" if large else "")
 
 
@@ -262,12 +269,13 @@ def _even_out(run: Run, *, harmed: bool = False) -> Mapping[str, Any]:
         if len(far) and study.rounds <= _MOST_STUDIED:
             values["theory.convergence.rounds"] = 4 * study.rounds
             ways.append(count(4 * study.rounds, "round"))
-            why.append(f"at {_separations(far)} participation is farther than {percent(FORGOTTEN)} from the long run")
+            some = listing([equation("R", r) for r in far["separation"].unique().sort()])
+            why.append(f"at {some} participation is farther than {percent(FORGOTTEN)} from the long run")
         if len(hidden):
             most = float(hidden["noise_floor"].max())  # type: ignore[arg-type]
             values["theory.convergence.replicas"] = many = math.ceil((2 * most / FORGOTTEN) ** 2) * study.replicas
             ways.append(count(many, "replica"))
-            why.append(f"sampling noise hides less than {percent(most)} at {_separations(hidden)}")
+            why.append(f"sampling noise hides less than {listing(hidden_by_noise(run))}")
         if not ways:
             return {}  # a longer separation evens participation out, and forgets the start more slowly: both are there
         command = command_of(run.manifest, "run", values)
@@ -282,9 +290,13 @@ def _even_out(run: Run, *, harmed: bool = False) -> Mapping[str, Any]:
     return {"remedy": f"{capitalized(', or '.join(ways))}.", "command": command, "turns": turns} if ways else {}
 
 
-def _separations(study: pl.DataFrame) -> str:
-    """Name the separations of rows of a convergence study."""
-    return listing([equation("R", r) for r in study["separation"].unique().sort()])
+def hidden_by_noise(run: Run) -> list[str]:
+    """Say at which separations of a convergence study its noise hides distances, and which: ``2.3 % at R = 95``."""
+    if run.convergence is None or run.scenario.theory.convergence is None:
+        return []
+    last = run.convergence.filter(pl.col("round") == pl.col("round").max(), pl.col("noise_floor") >= FORGOTTEN)
+    noise = last.select("separation", "noise_floor").unique(maintain_order=True).iter_rows()
+    return [f"{percent(floor)} at {equation('R', r)}" for r, floor in noise]
 
 
 def _typically_available(run: Run) -> float:
@@ -329,17 +341,16 @@ def settled(run: Run) -> Iterator[Check]:
         return
     # Losses that rise, or follow habits that change, do not settle in a longer run.
     drifts = any(getattr(group.availability, "drift", None) is not None for group in run.scenario.population)
-    rising = any(
-        run.known.get(f"learning.{name}.drift", 0.0) < 0 for name in optimizers(run) if not converged(run, name)
-    )
+    moving = [name for name in optimizers(run) if not converged(run, name)]
+    rising = any(run.known.get(f"learning.{name}.drift", 0.0) < 0 for name in moving)
     for each in settled_losses(Trials.of_run(run)):
         yield replace(each, remedy="", command="") if rising or drifts else each
     other, names = compared_with(run) or ("", [])
     slow = {name: look for name, look in compare_losses(run, names, other).items() if isinstance(look, float)}
     if slow := {name: values for name, values in slow.items() if converged(run, name, other)}:
         who = listing([f"“{name}”" for name in slow])
-        text = f"The loss of {who} less that of “{other}” changes so slowly that the run holds about "
-        text += f"{number(min(slow.values()), 2)} independent values of it, and a test takes {FEWEST}."
+        text = f"Too short to compare the loss of {who} with that of “{other}”: the last half of the run holds about "
+        text += f"{math.floor(min(slow.values()))} independent values of the difference, and a test needs {FEWEST}."
         times = math.ceil(FEWEST / min(slow.values())) + 1
         by = longer_by(run.manifest, run.scenario.stop, times, verb="run")
         remedy = f"Run {times} times as long." if run.scenario.privacy is None else ""  # noise is made for a length
@@ -352,10 +363,8 @@ def steps(run: Run) -> Iterator[Check]:
         if (by := jumps(run, name)) > JUMPS:
             late, state = late_losses(run, name)[0]["loss"], Grade.BAD if by > 2 * JUMPS else Grade.CAUTION
             ends = f"{number(late.min(), 3)} and {number(late.max(), 3)}"  # type: ignore[arg-type]
-            text = (
-                f"Cannot tell where “{name}” ends: its steps are too large, so that over the last half of the run its "
-            )
-            text += f"loss jumps between {ends}"
+            text = f"Cannot tell where “{name}” ends: its steps are too large, so that over the last half of the run"
+            text += f" its loss jumps between {ends}"
             text += ", and this is one of the settings that the file compares." if swept(run) else "."
             yield Check("steps", state, text, name, (f"learning.{name}.loss", "learning"), **_lower_step(run, name))
             return
@@ -399,7 +408,7 @@ def enough(run: Run) -> Iterator[Check]:
 def month(run: Run) -> Iterator[Check]:
     """Whether the headline is of 30 days, of which the run has fewer."""
     if of_a_month(run) and headline(run) == how_often_each(run, bias_of(run)):
-        text = f"The 30 days of the headline are extrapolated from {duration(run.simulated_s)}."
+        text = f"The 30 days of the headline are extrapolated from the first {many(pace_of(run)[0], 'day')}."
         command = command_of(run.manifest, "run", {"stop.rounds": "null", "stop.duration": "30d"})
         remedy = f"Simulate 30 days, of which this run has {duration(run.simulated_s)}."
         yield Check("month", Grade.CAUTION, text, facts=("clients",), remedy=remedy, command=command, turns=LENGTH)
@@ -422,10 +431,11 @@ def shocks(run: Run) -> Iterator[Check]:
 
 def theory(run: Run) -> Iterator[Check]:
     """Whether theory covers the scenario, and agrees with what was measured."""
-    if run.rounds.is_empty() or not run.clients["participations"].sum():
+    if run.rounds.is_empty() or not run.clients["reported"].sum():
         return
     if COVERED in run.known:
-        yield from theory_check(Trials.of_run(run))
+        for each in theory_check(Trials.of_run(run)):
+            yield _of_shares(run, each) if each.state is Grade.OK else each
         return
     why = ""
     with suppress(FedsimError):
@@ -436,6 +446,21 @@ def theory(run: Run) -> Iterator[Check]:
         yield Check("theory", Grade.CAUTION, text, **_other_seeds(run))
     else:
         yield Check("theory", Grade.NONE, text)
+
+
+def _of_shares(run: Run, agrees: Check) -> Check:
+    """Add to what agrees with theory that some drawn shares do not, with caution if chance alone seldom does that."""
+    shares = run.series["shares"].drop_nulls(["low", "theory"]).filter(pl.col("kind") == pl.col("kind").first())
+    outside = shares.filter((pl.col("theory") < pl.col("low")) | (pl.col("theory") > pl.col("high")))
+    if outside.is_empty():
+        return agrees
+    # Intervals without a test of their own have the strictest level; so many are outside no more often than this.
+    chance = min(1.0, float(shares["level"].fill_null(shares["level"].min()).sum()) / len(outside))
+    text = f"Of the {count(len(shares), 'share')} drawn, theory lies outside the interval of {count(len(outside))}; "
+    text += f"chance alone does that in at most {percent(chance)} of runs."
+    if chance < LEVEL:
+        return replace(agrees, state=Grade.CAUTION, text=text, **_other_seeds(run))
+    return replace(agrees, text=f"{agrees.text} {text}")
 
 
 def swept(run: Run) -> list[str]:
@@ -474,9 +499,8 @@ def aborted(run: Run) -> Iterator[Check]:
         text = f"{percent(share)} of the device time was wasted."
         tried = ", ".join(f"{1 + by * (server.over_select - 1):g}" for by in (0, 0.5, 1))
         command = command_of(run.manifest, "sweep", {"sweep.grid": f"{{server.over_select: [{tried}]}}"})
-        remedy = (
-            "Sweep `over_select`: with fewer clients selected less device time is wasted, and rounds may take longer."
-        )
+        remedy = f"Select fewer than {count(server.wanted)} clients for {count(server.cohort, 'report')} (sweep "
+        remedy += "`over_select`): less device time is wasted, and rounds may take longer."
         yield Check("wasted", Grade.NONE, text, facts=("sessions.wasted_share",), remedy=remedy, command=command)
 
 
@@ -490,8 +514,7 @@ def spends(run: Run) -> Iterator[Check]:
     if len(sizes) == 1 and isinstance(size := next(iter(sizes)), int | float):
         command = command_of(run.manifest, "run", {f"population.*.session.{first.key}": f"{size / 2e6:g}MB"})
     text = f"{percent(first.cost / cost)} of the cost is for {wording_of(most).words}"
-    facts = ("fleet.cost", most)
-    yield Check("spends", Grade.NONE, f"{text}.", facts=facts, remedy=f"{first.remedy}: {text}.", command=command)
+    yield Check("spends", Grade.NONE, f"{text}.", "", ("fleet.cost", most), f"{first.remedy}: {text}.", command)
 
 
 def epsilons(run: Run) -> Iterator[Check]:
@@ -521,8 +544,8 @@ def full_cohorts(run: Run) -> Iterator[Check]:
     if failed := run.known.get("rounds.failed_share"):
         text = f"{percent(failed)} of the rounds failed, since too few reported or stayed, and took no report."
         remedy = "Lower `minimum_reports` or select more clients."
-        turns = ("minimum_reports", "cohort")
-        yield Check("cohorts", Grade.CAUTION, text, facts=("rounds.failed_share",), remedy=remedy, turns=turns)
+        facts, turns = ("rounds.failed_share",), ("minimum_reports", "cohort")
+        yield Check("cohorts", Grade.CAUTION, text, "", facts, remedy, turns=turns)
     met, short = run.known.get("rounds.target_share"), run.known.get("rounds.shortage_share")
     wants = run.wanted is not None and run.scenario.server.fixed_size and not run.rounds.is_empty()
     if wants and met is not None and run.known.get("sessions.reported_share"):
@@ -548,8 +571,7 @@ def setting(run: Run) -> Iterator[Check]:
     """Whether the run is one of several settings of a sweep."""
     if swept(run):
         text = "This run is one setting of those that the file sweeps."
-        by = command_of(run.manifest, "sweep")
-        yield Check("setting", Grade.CAUTION, text, remedy="Run all settings.", command=by)
+        yield Check("setting", Grade.CAUTION, text, "", (), "Run all settings.", command_of(run.manifest, "sweep"))
 
 
 def seeds(run: Run) -> Iterator[Check]:
@@ -569,17 +591,18 @@ def _other_seeds(run: Run) -> Mapping[str, Any]:
     remedy, seeds = OTHER_SEEDS, _SEEDS
     for part in bias_of(run).parts:
         if part.key == run.scenario.headline and is_wide(part):
-            many = math.ceil((part.visible / max(abs(part.times - 1), 1e-9)) ** 2)
-            if many <= _MOST_SEEDS:
+            error = part.visible / (POWER - float(normal_quantile(part.level / 2)))
+            many = seeds_needed(part.times - 1, error * float(student_quantile(2)) / math.sqrt(2), 2, 1)
+            if many is not None and many <= _MOST_SEEDS:
                 seeds = max(seeds, many)
-                remedy = f"Repeat it with {seeds} seeds: if {part.words} gives {number(part.times, 3)} times its fair "
-                remedy += "share, that is then significant, four times in five."
+                remedy = f"Repeat it with {seeds} seeds, in which a share as far from fair as that of {part.words} "
+                remedy += f"({number(part.times, 3)} times) is significant four times in five."
     return {"remedy": remedy, "command": with_seeds(run.manifest, seeds), "turns": SEEDS}
 
 
 CHECKS: tuple[Callable[[Run], Iterator[Check]], ...] = (
     *(ended, reports_taken, of_log, privacy, trained, steps, expectations, enough, month, settled, separation, shocks),
-    *(budget, epsilons, favours, spends, setting, even, full_cohorts, waits, aborted, theory, seeds),
+    *(budget, epsilons, favours, spends, setting, even, full_cohorts, aborted, waits, theory, seeds),
 )
 """All checks, the gravest first, and last those whose remedy is other seeds: findings have one of their own."""
 

@@ -58,10 +58,9 @@ class MetricWording:
     def difference(self, value: float, half: float = np.nan, *, sign: bool = True) -> str:
         """Write a difference, and half of its interval where there is one."""
         text = signed(value, self.apart) if sign else self.apart(abs(value))
+        spread = self.half(text, value, half) if np.isfinite(half) else ""
         # What rounding leaves where every seed says the same is nothing.
-        spread = (
-            "0" if half < 1e-9 * max(abs(value), 1e-3) else self.half(text, value, half) if np.isfinite(half) else ""
-        )
+        spread = "0" if half < 1e-9 * max(abs(value), 1e-3) else spread
         return f"{text} ± {spread}{self.unit}" if spread else f"{text}{self.unit}"
 
     def mean(self, value: float, margin: Floats | float = np.nan) -> str:

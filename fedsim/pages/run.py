@@ -26,7 +26,7 @@ from fedsim.pages.answer import PRIVACY, TRUST, Answer, Check, Grade, Section, S
 from fedsim.pages.bias import FORGOTTEN, NOBODY, Bias, Seen, bias_of, one_round
 from fedsim.pages.charts import OWN, RUN_CHARTS, Chart, run_charts
 from fedsim.pages.charts.rounds import WAITING
-from fedsim.pages.checks import checks_of
+from fedsim.pages.checks import checks_of, hidden_by_noise
 from fedsim.pages.commands import log_command
 from fedsim.pages.expectations import verdict
 from fedsim.pages.methods import LARGE_STEPS, endings, optimizer_figures, optimizers, references, renamed, same_training
@@ -53,10 +53,8 @@ def run_answer(run: Run, plugins: bool = False) -> Answer:
     noun, nothing = run.noun, one_round(run)
     charts |= {"bias": (), "learning": ()} if nothing else {}
     learned = [] if nothing else [tables.learning_table(run), tables.who_pays_table(run)]
-    ended = (
-        tables.ending_table(f"{noun}s", run.rounds.group_by("outcome").len()),
-        tables.ending_table("sessions", _outcomes(run)),
-    )
+    ends, cost = {f"{noun}s": run.rounds.group_by("outcome").len(), "sessions": _outcomes(run)}, tables.cost_table(run)
+    ended, priced = [tables.ending_table(*each) for each in ends.items()], run.scenario.prices is not None
     return Answer(
         kind="run" if run.scenario.log is None else "log",
         name=run.scenario.name,
@@ -74,17 +72,12 @@ def run_answer(run: Run, plugins: bool = False) -> Answer:
         picture=picture_of(run),
         trust=[*trust_of(run, checks)],
         sections=(
-            Section(
-                "cost", "Cost", charts["cost"], [tables.cost_table(run) if run.scenario.prices is not None else None]
-            ),
+            Section("cost", "Cost", charts["cost"], [cost if priced else None]),
             Section("bias", "Participation", charts["bias"]),
             Section("learning", "Learning", charts["learning"], learned),
             Section("devices", "Devices and time", charts["devices"]),
             Section(
-                "rounds",
-                f"{capitalized(noun)}s and sessions",
-                charts["rounds"],
-                (*ended, None if run.scenario.prices is not None else tables.cost_table(run)),
+                "rounds", f"{capitalized(noun)}s and sessions", charts["rounds"], (*ended, None if priced else cost)
             ),
             privacy_section(run),
             Section("own", "Of the scenario's own", charts[OWN], [tables.own_metric_table(run)]),
@@ -103,20 +96,9 @@ def trust_of(run: Run, checks: Sequence[Check]) -> Iterator[Sentence]:
         yield Sentence("All figures are of one log.", TRUST)
     elif not any(each.turns == SEEDS and each.state is Grade.CAUTION for each in checks):
         yield Sentence("All figures are of one run, with one seed.", TRUST)
-    agreed = [each.text for each in checks if each.name == "theory" and each.state is Grade.OK]
-    shares = run.series["shares"].drop_nulls(["low", "theory"]).filter(pl.col("kind") == pl.col("kind").first())
-    outside = shares.filter((pl.col("theory") < pl.col("low")) | (pl.col("theory") > pl.col("high")))
-    if agreed and len(outside):  # intervals without a test of their own have the strictest level
-        chance = float(shares["level"].fill_null(shares["level"].min()).sum())
-        text = f"That is of all clients together: of {count(len(shares), 'interval')} of shares theory lies outside "
-        agreed.append(f"{text}{len(outside)}, as chance puts one or more in at most {percent(min(chance, 1))} of runs.")
-    yield from (Sentence(each, TRUST) for each in agreed)
-    if run.convergence is not None and run.scenario.theory.convergence is not None:
-        last = run.convergence.filter(pl.col("round") == pl.col("round").max(), pl.col("noise_floor") >= FORGOTTEN)
-        noise = last.select("separation", "noise_floor").iter_rows()
-        ways = [f"{percent(floor)} at {equation('R', r)}" for r, floor in noise]
-        if ways:
-            yield Sentence(f"Sampling noise of the replicas hides smaller distances: {listing(ways)}.", TRUST)
+    yield from (Sentence(each.text, TRUST) for each in checks if each.name == "theory" and each.state is Grade.OK)
+    if ways := hidden_by_noise(run):
+        yield Sentence(f"Sampling noise of the replicas hides smaller distances: {listing(ways)}.", TRUST)
 
 
 _OF_A_LOG = "What does the log say of who takes part?"

@@ -19,11 +19,11 @@ from fedsim.common.formatting import (
     equation,
     listing,
     listing_of,
+    many,
     number,
     percent,
     quantity,
 )
-from fedsim.common.instants import DAY_S
 from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.measure.frequencies import fair_half
 from fedsim.measure.metrics import split
@@ -40,6 +40,7 @@ from fedsim.pages.bias import (
     moved_groups,
     of_a_month,
     one_round,
+    pace_of,
 )
 from fedsim.pages.methods import (
     JUMPS,
@@ -116,18 +117,20 @@ def how_often(run: Run) -> Sentence | None:
 
 def how_often_each(run: Run, bias: Bias) -> Sentence:
     """Say how often each of a few clients reported, or what that is in 30 days, and whether they differ."""
-    counts, days = run.clients["reported"].to_numpy(), run.simulated_s / DAY_S
-    lasted, devices = duration(run.simulated_s), f"Each of the {len(counts)} devices"
+    counts, (days, share) = run.clients["reported"].to_numpy(), pace_of(run)
+    devices = f"Each of the {len(counts)} devices"
     tested = {Seen.BIAS: "; the differences are significant", Seen.NONE: "; the differences are not significant"}
     if of_a_month(run):
-        least, often, most = (number(30 * each / days, 2) for each in (counts.min(), counts.mean(), counts.max()))
-        text = (
-            f"{devices} reports about {often} times in 30 days ({least} to {most}), if it goes on as in these {lasted}"
-        )
+        often, monthly = number(30 * share * counts.mean(), 3), [number(30 * share * each, 3) for each in counts]
+        who = {each: [str(at) for at, other in enumerate(monthly) if other == each] for each in monthly}
+        far = dict.fromkeys(monthly[at] for at in (int(counts.argmin()), int(counts.argmax())))
+        named = [f"{end} (device{'s' * (len(who[end]) > 1)} {listing_of(who[end], _NAMED)})" for end in far]
+        text = f"{devices} reports about {often} times in 30 days" + f", from {' to '.join(named)}" * (len(far) > 1)
+        text += f", if it goes on as in the first {many(days, 'day')}"
     else:
         ends, mean = count_range(int(counts.min()), int(counts.max())), float(counts.mean())
-        text = f"{devices} reported {number(mean, 3)} times on average in {lasted} ({ends})"
-        text += f", {number(mean / days, 3)} times a day" * (days >= 1)
+        text = f"{devices} reported {number(mean, 3)} times on average in {duration(run.simulated_s)} ({ends})"
+        text += f", {number(share * mean, 3)} times a day" * (days >= 1)
     return Sentence(f"{text}{tested.get(bias.seen, '')}.", BIAS, ("clients", "bias"))
 
 
@@ -416,10 +419,9 @@ def favoured(run: Run) -> Favoured | None:
     other = f" That of “{least}” has {number(every[best][least], 3)} and {number(every[worst][least], 3)}."
     keys = [f"learning.{of}.{groups[group]}" for of in dict.fromkeys((name, least)) for group in (best, worst)]
     choice, deadline_s = choices.get(name), run.scenario.server.deadline
-    (fresh, old), (more, fewer) = (
-        [run.known.get(f"group.{group}.{of}", 0.0) for group in (best, worst)]
-        for of in ("staleness.mean", "sessions.steps_mean")
-    )
+    ends = (best, worst)
+    fresh, old = (run.known.get(f"group.{group}.staleness.mean", 0.0) for group in ends)
+    more, fewer = (run.known.get(f"group.{group}.sessions.steps_mean", 0.0) for group in ends)
     first, last = moved_groups(run).get(best, (0.0, 0.0))
     kind, options = ("", dict[str, Any]()) if choice is None else (choice.kind, choice.options)
     why, remedy, settings = "", "", dict[str, str]()
@@ -512,10 +514,7 @@ def kept(run: Run) -> Sentence | None:
     sizes = {name: size for name, size in optimizer_figures(run, "client_mb").items() if size}
     if not sizes:
         return None
-    learning, ways = (
-        run.scenario.learning,
-        [f"“{name}” keeps {quantity(1e6 * size, 'B')}" for name, size in sizes.items()],
-    )
+    ways, learning = [f"“{n}” keeps {quantity(1e6 * size, 'B')}" for n, size in sizes.items()], run.scenario.learning
     for each in () if learning is None else learning.optimizers:
         if each.label in sizes and (needs := footprint(each.kind)) is not None:
             ways[[*sizes].index(each.label)] += f" ({count(needs.client, 'model')})"
@@ -684,16 +683,10 @@ def sentences(run: Run) -> Iterator[Sentence]:
     widest = [each for each in bias.contrasts if groups is None or each[0].kind != "group"]
     ranked = against_methods(run, run.scenario.headline or "") is not None  # by another figure than losses
     unranked = ranked and any(each.look is None for each in (endings(run) or ("", []))[1])
+    even = how_even(run, bias), how_even_pull(run, bias)
     by_question: dict[str, list[Sentence | None]] = {
         WHAT: [staleness(run), how_often(run), of_study(run)],
-        BIAS: [
-            trend(bias),
-            *map(contrast, widest),
-            how_even(run, bias),
-            how_even_pull(run, bias),
-            groups,
-            long_run(run),
-        ],
+        BIAS: [trend(bias), *map(contrast, widest), *even, groups, long_run(run)],
         MODEL: [None if unranked else losses(run), of_tenths(run), by_group_of_data(run), swing(run), noise_cost(run)],
         PRIVACY: [],
         COST: [costs(run), kept(run), waiting(run), wasted(run)],

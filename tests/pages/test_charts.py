@@ -271,3 +271,11 @@ def test_data_tables_are_thinned_and_say_so() -> None:
 )
 def test_neighbouring_ticks_never_read_alike(places: list[float], labels: list[str]) -> None:
     assert Spaced().format_ticks(places) == labels
+
+
+@pytest.mark.parametrize(("least", "said"), [(1e-9, True), (0.2, False)])
+def test_a_line_that_leaves_the_chart_is_named_below_its_title(least: float, said: bool) -> None:
+    x = np.arange(3.0)
+    lines = [Series("a", x, np.array([9.0, 2.0, 0.1])), Series("b", x, np.array([9.0, 1.0, least]))]
+    chart = line_plot("loss", "Loss", lines, AxisLook("rounds"), AxisLook("loss", "log"), finding="So.")
+    assert chart.finding == "So." + " Not drawn where it is below 9e\N{MINUS SIGN}5: “b”; the data have it." * said

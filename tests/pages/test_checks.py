@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fedsim import simulate
 from fedsim.pages.answer import NEXT, TRUST, Answer
 from fedsim.pages.bias import bias_of
-from fedsim.pages.checks import CHECKS, checks_of
+from fedsim.pages.checks import CHECKS, checks_of, hidden_by_noise
 from fedsim.pages.html import MOST_CHIPS, strip
 from fedsim.pages.run import run_answer
 from fedsim.pages.tables import learning_table, who_pays_table
@@ -257,6 +257,39 @@ def test_a_study_that_noise_hides_asks_for_replicas(run: Run, floor: float, far:
     assert bool(hides) == (floor > 0.01)
 
 
+def test_the_noise_of_a_study_is_said_of_each_separation(run: Run) -> None:
+    """It was one figure for all of those that it hides, beside one for each."""
+    study = run.convergence
+    assert study is not None
+    floors = pl.when(pl.col("separation") == 8).then(0.023).otherwise(0.012)
+    theory = Theory(convergence=ConvergenceStudy(separations=[2, 8], replicas=100))
+    given = scenario(changed(run, convergence=study.with_columns(noise_floor=floors)), learning=None, theory=theory)
+    (check,) = (each for each in checks_of(given) if each.name == "even" and each.state is Grade.NONE)
+    plain = [each.translate({0x202F: " ", 0xA0: " "}) for each in hidden_by_noise(given)]
+    assert plain == ["1.2 % at R = 2", "2.3 % at R = 8"]
+    assert f"sampling noise hides less than {' and '.join(hidden_by_noise(given))}." in check.remedy
+
+
+@pytest.mark.parametrize(
+    ("off", "state", "says"),
+    [
+        (1, Grade.OK, "theory lies outside the interval of 1; chance alone does that in at most 5.0 % of runs."),
+        (2, Grade.CAUTION, "theory lies outside the interval of 2; chance alone does that in at most 2.5 % of runs."),
+        (0, Grade.OK, "agree within sampling noise."),
+    ],
+)
+def test_shares_off_theory_are_a_caution_where_chance_seldom_does_that(
+    run: Run, off: int, state: Grade, says: str
+) -> None:
+    far, theory = pl.int_range(pl.len()).over("kind") < off, pl.col("theory")
+    ends = {"low": theory + pl.when(far).then(0.01).otherwise(-0.1), "high": theory + 0.1, "level": pl.lit(0.0025)}
+    series = {**run.series, "shares": run.series["shares"].with_columns(**ends)}
+    (check,) = (each for each in checks_of(replace(run, series=series)) if each.name == "theory")
+    assert check.state is state
+    assert says in check.text.replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert ("agree" in check.text) == (state is Grade.OK)
+
+
 @pytest.mark.parametrize(
     ("figures", "prices", "name", "remedy"),
     [
@@ -420,7 +453,7 @@ def test_other_seeds_come_first_where_the_headline_cannot_tell(run: Run, low: fl
     assert answer.headline.startswith("Cannot tell yet") == first
     step = next(iter(answer.remedies))
     assert ("seeds" in step.command) == first
-    assert ("that is then significant" in step.text) == first
+    assert ("is significant four times in five" in step.text) == first
 
 
 @pytest.mark.parametrize(("check", "since"), [("learning.fedavg.loss < 1", "steps"), ("rounds.count > 900", "")])
@@ -437,6 +470,9 @@ def test_of_losses_that_jump_no_figure_is_shown_and_one_chip(run: Run, check: st
     (outcome,) = (each for each in checks_of(given) if each.name == "expectations")
     assert (outcome.state, outcome.since) == (Grade.BAD, since)
     assert ("it is" in outcome.text) == (not since)
+    assert (outcome.text == "Expected: loss of “fedavg” below 1, which cannot be measured since losses jump.") == bool(
+        since
+    )
     answer = run_answer(given)
     assert answer.headline.startswith("Cannot tell where “fedavg” ends: its steps are too large")
     assert [chip.name for chip in strip(answer)].count("expectations") == (not since)
@@ -464,3 +500,19 @@ def test_of_one_device_more_are_simulated(small: Load) -> None:
     commands = [each.command for each in checks_of(given) if each.name == "enough"]
     assert commands == ["fedsim run made.fedsim.yaml --set 'population.*.devices=100'"]
     assert "enough" in {each.name for each in checks_of(simulate(small()))}
+
+
+@pytest.mark.parametrize(("law", "others"), [("uniform", 1), ("groups", 0)])
+def test_of_cohorts_that_never_fill_the_answer_comes_first(small: Load, law: str, others: int) -> None:
+    """With the cohort that fills, and rounds that go on with fewer, which a law by groups does not do."""
+    few = "population=[{devices: 60, availability: {kind: renewal, on: {kind: exponential, mean: 1h}, off: 3h}}]"
+    server = f"server={{cohort: 30, pause: 1h, shortage: skip, selection: {law}}}"
+    run = manifest(simulate(small(few, server, "stop={duration: 2d}")), command="fedsim run made.fedsim.yaml")
+    (check,) = (each for each in checks_of(run) if each.name == "reports")
+    assert check.text.startswith("No round took 30 reports: each of the 48 wants 30 eligible clients, and at most ")
+    assert ("`shortage: proceed`" in check.remedy) == bool(others)
+    more = "fedsim run made.fedsim.yaml --set server.shortage=proceed --out proceed"
+    cohort, *rest = check.command.splitlines()
+    assert cohort.startswith("fedsim run made.fedsim.yaml --set server.cohort=")
+    assert rest == [more] * others
+    assert "theory" not in {each.name for each in checks_of(run)}

@@ -112,7 +112,10 @@ def test_losses_that_change_too_slowly_are_not_tested(run: Run) -> None:
     values = compare_losses(slow, ["a"], "a_uniform")["a"]
     assert isinstance(values, float)
     assert (check.state, check.remedy) == (Grade.CAUTION, f"Run {np.ceil(8 / values) + 1:.0f} times as long.")
-    assert check.text.startswith("The loss of “a” less that of “a_uniform” changes so slowly that the run holds about ")
+    assert check.text == (
+        "Too short to compare the loss of “a” with that of “a_uniform”: the last half of the run holds about "
+        f"{int(values)} independent values of the difference, and a test needs 8."
+    )
 
 
 def test_what_has_not_converged_is_not_tested(run: Run) -> None:

@@ -6,18 +6,20 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from fedsim import Scenario, simulate
 from fedsim.common.errors import ScenarioError
 from fedsim.common.formatting import number
-from fedsim.pages.bias import bias_of
+from fedsim.pages.bias import bias_of, of_a_month, pace_of
 from fedsim.pages.checks import checks_of
 from fedsim.pages.run import run_answer, tiles
 from fedsim.pages.words import by_group_of_data, headline, how_often_each, long_run, measured, sentences, wasted
 from fedsim.run.load import load_one
 from fedsim.run.run import Run, with_manifest
+from fedsim.scenario.habits import Habits
 from fedsim.scenario.studies import ConvergenceStudy
 from tests.conftest import Load
 from tests.pages.runs import changed
@@ -192,16 +194,36 @@ def test_of_a_run_that_ended_by_its_rounds_a_month_is_said(small: Load, stop: st
     few = ("population=[{devices: 6, separation: 1}]", "server.cohort=2", "server.pause=30m")
     run = simulate(small(f"stop={stop}", *few))
     text, counts = how_often_each(run, bias_of(run)).text, run.clients["reported"].to_numpy()
-    assert (" in 30 days (" in text) == said
+    assert (" in 30 days, from " in text) == said
     assert (" times a day" in text) != said
     if said:
-        a_month = [
-            number(each * 30 * 86_400 / run.simulated_s, 2) for each in (counts.mean(), counts.min(), counts.max())
-        ]
-        assert "about {} times in 30 days ({} to {})".format(*a_month) in text
+        often, *ends = (
+            number(each * 30 * 86_400 / run.simulated_s, 3) for each in (counts.mean(), counts.min(), counts.max())
+        )
+        who = [" and ".join(map(str, np.flatnonzero(counts == each))) for each in (counts.min(), counts.max())]
+        named = [f"{end} (device{'s' * (' and ' in some)} {some})" for end, some in zip(ends, who, strict=True)]
+        assert f"about {often} times in 30 days, from {' to '.join(named)}, if it goes on as in " in text
     given = replace(run, manifest={**run.manifest, "command": "fedsim run made.fedsim.yaml"})
     again = ["fedsim run made.fedsim.yaml --set stop.rounds=null --set stop.duration=30d"]
     assert [each.command for each in checks_of(given) if each.name == "month"] == again * said
+
+
+@pytest.mark.parametrize("ends", [3.3, 4.0, 4.9])
+def test_a_month_is_extrapolated_from_whole_days(small: Load, ends: float) -> None:
+    """Devices are there in the first quarter of a day: so is a run that ends in its idle rest, or in the next one."""
+    run = simulate(small("stop={rounds: 400}", "population=[{devices: 6, separation: 1}]", "server.cohort=2"))
+    habits = run.scenario.population[0].model_copy(update={"availability": Habits(kind="habits")})
+    given = replace(run, simulated_s=ends * 86_400, scenario=run.scenario.model_copy(update={"population": [habits]}))
+    days = np.repeat(np.arange(4), 100)[: len(run.rounds)]
+    closed = pl.Series("closed_s", 86_400.0 * days + np.linspace(0, 1, len(days)))
+    given = replace(given, rounds=run.rounds.with_columns(closed))
+    counts = run.clients["reported"]
+    assert pace_of(given) == (int(ends), 0.25)
+    assert pace_of(replace(given, scenario=run.scenario)) == (ends, 1 / ends)
+    assert of_a_month(given)
+    text = how_often_each(given, bias_of(run)).text
+    assert f"about {number(7.5 * float(counts.mean()), 3)} times in 30 days" in text  # type: ignore[arg-type]
+    assert f"if it goes on as in the first {int(ends)} days" in text
 
 
 def test_what_was_wasted_is_said_by_its_causes(small: Load) -> None:

@@ -41,9 +41,8 @@ def distance_chart(run: Run) -> Chart | None:
     if measured is not None:
         at, far, half = np.array([[float(table["separation"][0])], [measured / 2], [error or np.nan]])
         margin = {"margin": half, "interval": "two standard errors"} if error else {}
-        series.append(
-            Series("this run" if clean is None else "this run, noise removed", at, far, look="dots", **margin)
-        )
+        name = "this run" if clean is None else "this run, noise removed"
+        series.append(Series(name, at, far, look="dots", **margin))
     x, y = AxisLook("separation R (rounds)", "whole"), AxisLook("total variation distance from uniform", "percent")
     return line_plot("distance", "Distance from uniform, by separation", series, x, y, notes=notes)
 

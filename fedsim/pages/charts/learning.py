@@ -63,19 +63,13 @@ def training_chart(run: Run, column: str = "loss") -> Chart | None:
         cut = any(key.endswith(".diverged_round") for key in run.known)
         until = f"Lines end before they reach {count(round(FURTHER))} times their first value." if cut else ""
         return _chart("loss", shown, "loss", notes, finding=until, noun=run.noun)
-    ends = [(each, run.known.get(f"learning.{each.name}.bias", np.nan)) for each in shown]
-    ends = [(each, end) for each, end in ends if np.isfinite(end)]
-    finding, rules = (
-        "",
-        [Rule("mean model" if not at else "", end, color=of.color) for at, (of, end) in enumerate(ends)],
-    )
+    ends = [(each, end) for each in shown if np.isfinite(end := run.known.get(f"learning.{each.name}.bias", np.nan))]
+    rules = [Rule("mean model" if not at else "", end, color=of.color) for at, (of, end) in enumerate(ends)]
+    finding = "Lines: the model of each round. Dotted: the mean model over the last half, without the noise of rounds."
     if ends:
         ways = listing([f"{number(end, 3)} for “{each.name}”" for each, end in ends])
-        finding = (
-            "Lines: the model of each round. Dotted: the mean model over the last half, without the noise of rounds."
-        )
         notes = [f"Distance of the mean model from the optimum: {ways}.", *notes]
-    return _chart("optimum", shown, "distance from the optimum", notes, rules, finding, run.noun)
+    return _chart("optimum", shown, "distance from the optimum", notes, rules, finding * bool(ends), run.noun)
 
 
 def loss_charts(run: Run) -> list[Chart | None]:

@@ -130,8 +130,9 @@ def line_plot(
         notes = [*notes, note]
     description = f"By {x.title}, {y.title}: {listing_of(ways, _DESCRIBED)}."
     every = np.concatenate([np.empty(0), *(each for _, each in values)])
-    if marks.is_log(y.scale, every) and ((every > 0) & (every < _floor(every))).any():
-        notes = [f"What is below {number(_floor(every), 1)} is not drawn; the data have it.", *notes]
+    if marks.is_log(y.scale, every) and (low := [name for name, ys in values if (ys < _floor(every)).any()]):
+        who = listing_of([f"“{name}”" for name in low], _DESCRIBED)
+        finding = f"{finding} Not drawn where it is below {number(_floor(every), 1)}: {who}; the data have it.".lstrip()
     drawn = _together(series, y.scale)
     draw, table = partial(_draw_lines, drawn, x, y, rules), _line_table(title, named, x, y)
     names = [each for each in (*(each.name for each in drawn), *(each.name for each in rules)) if each]

@@ -8,9 +8,9 @@ import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import count, duration, listing, number, percent
-from fedsim.common.instants import DAY_S, time_unit
+from fedsim.common.instants import time_unit
 from fedsim.measure.frequencies import fair_counts, gini
-from fedsim.pages.bias import Bias, Seen, bias_of, group_spans, moved_groups, of_a_month
+from fedsim.pages.bias import Bias, Seen, bias_of, group_spans, moved_groups, of_a_month, pace_of
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import POINTS, AxisLook, Rows, Rule, Series, line_plot, row_plot
 from fedsim.pages.tables import GROUP_ROWS
@@ -44,10 +44,8 @@ def who_charts(run: Run, bias: Bias) -> list[Chart | None]:
     alone = lorenz_chart({"measured": run}, "lorenz" if first else "who")
     if first is None:
         return [alone]
-    alone = alone and replace(alone, aside=bias.seen in {Seen.NONE, Seen.EVEN})
-    others = [
-        _row_chart(run, ways[kind], f"who-{_NAMES.get(kind, kind)}") for kind in dict.fromkeys(shown) if kind != first
-    ]
+    kinds = [kind for kind in dict.fromkeys(shown) if kind != first]
+    others = [_row_chart(run, ways[kind], f"who-{_NAMES.get(kind, kind)}") for kind in kinds]
     alone = alone and replace(alone, aside=bias.seen is not Seen.UNMEASURED and not bias.whole)
     return [_row_chart(run, ways[first], "who"), *others, *([alone] if ways[first]["noun"][0] != "client" else [])]
 
@@ -67,7 +65,7 @@ def _row_chart(run: Run, way: pl.DataFrame, name: str) -> Chart:
     if kind == "client" and len(way) == len(run.clients):  # of a few clients, how often each reports
         scale, unit = float(run.clients["reported"].mean()), "reports"  # type: ignore[arg-type]
         if of_a_month(run):
-            scale, unit = scale * 30 * DAY_S / run.simulated_s, "reports in 30 days, if it goes on so"
+            scale, unit = scale * 30 * pace_of(run)[1], "reports in 30 days, if it goes on so"
         notes = notes[1:]
     if len(data) < len(way):
         finding = f"Of {count(len(way), noun)}, the {half} at either end; the others lie between."
@@ -161,10 +159,9 @@ def over_time_chart(run: Run, bias: Bias) -> Chart | None:
     far = [f"“{name}” from {number(first, 2)} to {number(last, 2)}" for name, (first, last) in moved.items()]
     finding = f"From the first half of the run to the last: {listing(far)} times the fair share." if far else ""
     if not far and any(part.tested for part in bias.of("group")) and not any(p.significant for p in bias.of("group")):
-        finding = "Over all of it, no group's difference from 1 is significant."
-    chart = line_plot(
-        "who-over-time", "Who takes part, over time", series, *look, [Rule("equal", 1.0)], finding=finding
-    )
+        finding = "Over all of it, no group's difference from 1 is significant; single spans are not tested."
+    name, title = "who-over-time", "Who takes part, over time"
+    chart = line_plot(name, title, series, *look, [Rule("equal", 1.0)], finding=finding)
     return replace(chart, aside=not far and not any(part.significant for part in bias.of("group")))
 
 
