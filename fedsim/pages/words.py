@@ -243,10 +243,15 @@ def contrast(ends: tuple[ClientShare, ClientShare]) -> Sentence:
     high, low = ends
     if high is low or not high.taken:
         return share(high)
-    text = f"{capitalized(high.words)} {_times(high)}, and {low.words} {_ratio(low.times)} times: both significant."
-    if not low.times:
-        text = f"{capitalized(low.words)} never reported, and {high.words} {_times(high)}."
+    text = f"{capitalized(_both(high, low))}{': both significant' if low.times else ''}."
     return Sentence(text, BIAS, tuple(dict.fromkeys((*high.facts, *low.facts))))
+
+
+def _both(high: ClientShare, low: ClientShare) -> str:
+    """Say in a clause how often two parts take part, the more and the less often."""
+    if not low.times:
+        return f"{low.words} never reported, and {high.words} {_times(high)}"
+    return f"{high.words} {_times(high)}, and {low.words} {_ratio(low.times)} times"
 
 
 def trend(bias: Bias) -> Sentence | None:
@@ -254,13 +259,22 @@ def trend(bias: Bias) -> Sentence | None:
     parts = {part.name: part for part in bias.of(bias.trend or "")}
     if bias.trend is None or len(parts) != 2:
         return None
-    (most, high), (least, low) = parts.items()
-    text = f"the {most} {_times(high)}, and the {least} {_ratio(low.times)} times"
-    text = text if low.times else f"the {least} never reported, and the {most} {_times(high)}"
+    high, low = parts.values()
     how = {"speed": "faster", "availability": "more available"}[bias.trend]
     way = f"The {how} clients are, the {'more' if high.times > low.times else 'less'} often they take part"
-    text += "" if bias.whole else "; client by client, all is within chance"
-    return Sentence(f"{way} (significant): {text}.", BIAS, (*high.facts, *low.facts))
+    within = "" if bias.whole else "; client by client, all is within chance"
+    return Sentence(f"{way} (significant): {_both(high, low)}{within}.", BIAS, (*high.facts, *low.facts))
+
+
+def how_uneven(run: Run, bias: Bias) -> Sentence | None:
+    """Say of a significant bias how far participation is from uniform, and who takes part most and least."""
+    of_trend = tuple(bias.of(bias.trend or ""))
+    ends = of_trend if len(of_trend) == 2 else next(iter(bias.contrasts), ())
+    if bias.seen is not Seen.BIAS or not bias.whole or len({*ends}) < 2 or len(run.clients) < FEW_CLIENTS:
+        return None
+    fair = "" if bias.fair is None else f"; {percent(bias.fair)} by equal chances"
+    text = f"Participation is {percent(bias.measured)} from uniform (TV{fair}), significantly: {_both(*ends)}."
+    return Sentence(text, BIAS, (key_of(run, "tv_uniform"), "bias", *(fact for each in ends for fact in each.facts)))
 
 
 def who_takes_part(run: Run, bias: Bias) -> Sentence | None:
@@ -623,7 +637,7 @@ def measured(run: Run, key: str) -> Sentence | None:
     if (match := next((part for part in bias.parts if part.key == key), None)) is not None:
         return share(match)
     if key in {key_of(run, "l1_uniform"), key_of(run, "tv_uniform")}:
-        return who_takes_part(run, bias)
+        return how_uneven(run, bias) or who_takes_part(run, bias)
     if key in map(_loss, optimizers(run)):
         return losses(run)
     if key == "fleet.cost":

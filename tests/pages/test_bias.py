@@ -1,5 +1,6 @@
 """The verdict on a run, in its title and for each part, against naive counts and simulated chance."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from fedsim.common.formatting import percent
 from fedsim.measure.noise import by_chance
 from fedsim.pages.bias import Bias, ClientShare, Seen, bias_of
 from fedsim.pages.run import tiles
-from fedsim.pages.words import contrast, how_even, share, trend, who_takes_part
+from fedsim.pages.words import contrast, how_even, how_uneven, share, trend, who_takes_part
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.component import Choice
@@ -162,6 +163,9 @@ def test_a_trend_over_tenths_is_found(run: Run, tilt: float, least: int, most: i
         said = trend(bias)
         assert (said is not None) == (bias.trend is not None)
         assert said is None or "The faster clients are, the more often" in said.text or not tilt
+        if bias.trend and (far := how_uneven(given, replace(bias, whole=True))) is not None:
+            assert re.search(r"\(TV; .* by equal chances\), significantly: the (most|fast).* tenth gave ", far.text)
+        assert how_uneven(given, replace(bias, whole=False)) is None
     assert least <= found_in <= most
 
 

@@ -13,6 +13,7 @@ import pytest
 from fedsim import Scenario, simulate
 from fedsim.common.errors import ScenarioError
 from fedsim.common.formatting import number
+from fedsim.pages.answer import BIAS
 from fedsim.pages.bias import bias_of, of_a_month, pace_of
 from fedsim.pages.checks import checks_of
 from fedsim.pages.run import run_answer, tiles
@@ -135,7 +136,7 @@ def test_every_number_is_that_of_a_fact(tmp_path: Path, case: str) -> None:
     ("key", "begins"),
     [
         ("group.group-3.reported_ratio", "“group 3” gave "),
-        ("participation.l1_uniform", "“group "),
+        ("participation.l1_uniform", "Participation is "),
         ("participation.coverage", "Clients that took part at least once: 100"),
         ("learning.fedavg.loss", "Only “fedavg” stays biased: it ends 0.48\N{NARROW NO-BREAK SPACE}% above "),
         ("rounds.duration.p95", "95th percentile of lengths of rounds: 89.5"),
@@ -149,6 +150,7 @@ def test_a_headline_is_the_fact_that_the_scenario_names(written: Path, key: str,
     assert said is not None
     assert said == measured(run, key)
     assert said.text.startswith(begins)
+    assert (" times its fair share of the reports" in said.text) == (said.about == BIAS)
     assert run_answer(run).headline == said.text
 
 
