@@ -408,7 +408,9 @@ def enough(run: Run) -> Iterator[Check]:
 def month(run: Run) -> Iterator[Check]:
     """Whether the headline is of 30 days, of which the run has fewer."""
     if of_a_month(run) and headline(run) == how_often_each(run, bias_of(run)):
-        text = f"The 30 days of the headline are extrapolated from the first {many(pace_of(run)[0], 'day')}."
+        whole, part = pace_of(run)[0], f", and not from all {duration(run.simulated_s)}, which end within a day"
+        text = f"The 30 days of the headline are extrapolated from the first {many(whole, 'day')}"
+        text += f"{part * (DAY_S * whole < run.simulated_s)}."
         command = command_of(run.manifest, "run", {"stop.rounds": "null", "stop.duration": "30d"})
         remedy = f"Simulate 30 days, of which this run has {duration(run.simulated_s)}."
         yield Check("month", Grade.CAUTION, text, facts=("clients",), remedy=remedy, command=command, turns=LENGTH)
@@ -456,10 +458,11 @@ def _of_shares(run: Run, agrees: Check) -> Check:
         return agrees
     # Intervals without a test of their own have the strictest level; so many are outside no more often than this.
     chance = min(1.0, float(shares["level"].fill_null(shares["level"].min()).sum()) / len(outside))
-    text = f"Of the {count(len(shares), 'share')} drawn, theory lies outside the interval of {count(len(outside))}; "
-    text += f"chance alone does that in at most {percent(chance)} of runs."
+    off = listing_of([f"“{name}”" for name in outside["name"]], NAMED)
+    text = f"Of the {count(len(shares), 'share')} drawn, theory lies outside the interval of {count(len(outside))}"
+    text += f" ({off}); chance alone does that in at most {percent(chance)} of runs."
     if chance < LEVEL:
-        return replace(agrees, state=Grade.CAUTION, text=text, **_other_seeds(run))
+        return Check("off_theory", Grade.CAUTION, text, "", ("shares",), **_other_seeds(run))
     return replace(agrees, text=f"{agrees.text} {text}")
 
 

@@ -262,7 +262,7 @@ def trend(bias: Bias) -> Sentence | None:
     high, low = parts.values()
     how = {"speed": "faster", "availability": "more available"}[bias.trend]
     way = f"The {how} clients are, the {'more' if high.times > low.times else 'less'} often they take part"
-    within = "" if bias.whole else "; client by client, all is within chance"
+    within = "" if bias.whole else "; single clients differ no more than by chance"
     return Sentence(f"{way} (significant): {_both(high, low)}{within}.", BIAS, (*high.facts, *low.facts))
 
 

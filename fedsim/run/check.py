@@ -45,6 +45,7 @@ CHECKED = {
     "shocks": "one course of shocks",
     "budget": "noise for other rounds",
     "theory": "theory does not apply",
+    "off_theory": "shares off theory",
     "epsilons": "one epsilon",
     "spends": "cost",
     "favours": "model favours a group",

@@ -273,8 +273,12 @@ def test_the_noise_of_a_study_is_said_of_each_separation(run: Run) -> None:
 @pytest.mark.parametrize(
     ("off", "state", "says"),
     [
-        (1, Grade.OK, "theory lies outside the interval of 1; chance alone does that in at most 5.0 % of runs."),
-        (2, Grade.CAUTION, "theory lies outside the interval of 2; chance alone does that in at most 2.5 % of runs."),
+        (1, Grade.OK, "outside the interval of 1 (FIRST); chance alone does that in at most 5.0 % of runs."),
+        (
+            2,
+            Grade.CAUTION,
+            "outside the interval of 2 (FIRST and SECOND); chance alone does that in at most 2.5 % of runs.",
+        ),
         (0, Grade.OK, "agree within sampling noise."),
     ],
 )
@@ -284,8 +288,10 @@ def test_shares_off_theory_are_a_caution_where_chance_seldom_does_that(
     far, theory = pl.int_range(pl.len()).over("kind") < off, pl.col("theory")
     ends = {"low": theory + pl.when(far).then(0.01).otherwise(-0.1), "high": theory + 0.1, "level": pl.lit(0.0025)}
     series = {**run.series, "shares": run.series["shares"].with_columns(**ends)}
-    (check,) = (each for each in checks_of(replace(run, series=series)) if each.name == "theory")
+    (check,) = (each for each in checks_of(replace(run, series=series)) if each.name in {"theory", "off_theory"})
     assert check.state is state
+    first, second = (f"“{name}”" for name in run.series["shares"]["name"][:2])
+    says = says.replace("FIRST", first).replace("SECOND", second)
     assert says in check.text.replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert ("agree" in check.text) == (state is Grade.OK)
 
