@@ -76,7 +76,7 @@ def scan(written: Sequence[Row], device: int, base: datetime, place: Place, repe
     return False
 
 
-eighths = st.integers(-40 * DAY, 200 * DAY).map(lambda number: number / 8)
+eighths = st.builds(lambda day, rest: day * DAY + rest / 8, st.integers(-5, 24), st.integers(0, 8 * DAY - 1))
 # Few distinct times make touching, nested, equal and empty intervals the rule.
 near = st.integers(0, 12).map(lambda number: number * DAY / 4)
 times = st.one_of(eighths, near)
