@@ -171,10 +171,11 @@ def test_the_list_of_reports_tells_what_many_draws_say(kept: Any) -> None:
 def test_a_page_that_misses_what_holds_over_many_runs_says_both() -> None:
     claim = {"href": "a.html", "over": "10 draws", "status": "pass"}
     both = "1 missed; that is of this run: over 10 draws the claim holds."
-    for status, text in (("fail", both), ("pass", "1 missed.")):
+    for status, text, shown in (("fail", both, "warn"), ("pass", "1 missed.", "pass")):
         answer = Answer("run", "a", "", verdict=Verdict(status, "1 missed.", (), (), ""))
-        assert pages._card(answer, False, claimed=[claim])["outcome"] == text
-        assert pages._card(answer, False, claimed=[claim, claim])["outcome"] == "1 missed."  # of which is not known
+        card = pages._card(answer, claimed=[claim])
+        assert (card["outcome"], card["status"]) == (text, shown)
+        assert pages._card(answer, claimed=[claim, claim])["outcome"] == "1 missed."  # of which is not known
 
 
 def test_every_study_has_a_name_of_its_own_and_unknown_names_are_told() -> None:

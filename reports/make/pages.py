@@ -210,16 +210,15 @@ FEDSIM = (
 _OVER_RUNS = {"pass": "holds", "warn": "holds in part", "fail": "does not hold"}
 
 
-def _card(
-    answer: Answer, drawn: bool, shown: str = "", claimed: Sequence[Mapping[str, Any]] = ()
-) -> Mapping[str, object]:
-    """Return what the list shows of a page: a chart where it is drawn, and beside what it misses its one claim."""
+def _card(answer: Answer, shown: str = "", claimed: Sequence[Mapping[str, Any]] = ()) -> Mapping[str, object]:
+    """Return what the list shows of a page: a chart, and beside what it misses its one claim."""
     chart = next((each for each in answer.charts if each.name == shown), answer.first_picture)
     made = dict(entry(f"{answer.name}.html", answer))
     if made["status"] == "fail" and len(over := [each for each in claimed if each["href"] == made["href"]]) == 1:
         here, way = str(made["outcome"]).removesuffix("."), _OVER_RUNS[over[0]["status"]]
         made["outcome"] = f"{here}; that is of this run: over {over[0]['over']} the claim {way}."
-    if chart is None or not drawn:
+        made["status"] = "warn" if over[0]["status"] == "pass" else "fail"
+    if chart is None:
         return made
     return {**made, "picture": picture(replace(chart, name=f"{answer.name}-{chart.name}"))}  # under a name of its own
 
@@ -227,17 +226,17 @@ def _card(
 def write_list(claims_shown: Sequence[Mapping[str, Any]], sections: Mapping[str, Sequence[Answer]]) -> None:
     """Write the page that lists reports: four to begin with, all others by question, and the paper's claims."""
     documents, last = {each.name: each for some in sections.values() for each in some}, list(sections)[-1]
-    cards = [{**_card(documents[name], True, shown), "title": title} for name, (title, shown) in CARDS.items()]
+    cards = [{**_card(documents[name], shown), "title": title} for name, (title, shown) in CARDS.items()]
     met, partly, missed = map([each["status"] for each in claims_shown].count, ("pass", "warn", "fail"))
     came = f"{met} hold{'s' * (met == 1)}, {partly} in part, {missed} {'does' if missed == 1 else 'do'} not"
     heading = f"The paper's claims: of {len(claims_shown)} with a page, {came}"
     start = "Open “Start here” below, then run the same yourself."
     over = "A claim is judged over many runs; each page is of one run of it, which may miss what holds on average."
-    draws = "A draw is the data and the participation of one run made anew; it has settled where all losses of it have."
-    sentences = [*(Sentence(each, TRUST) for each in (f"{heading}.", over, draws))]
+    draws = "A draw is a run whose data and participation are made anew; it counts where all its losses have converged."
+    sentences = [*(Sentence(each, TRUST) for each in (over, draws))]
     sentences += [Sentence(start, NEXT, command=FIRST), Sentence(OTHERS, NEXT, command=BEGIN)]
     rest = {
-        title: [_card(each, title != last, claimed=claims_shown) for each in some if each.name not in CARDS]
+        title: [_card(each, claimed=claims_shown) for each in some if each.name not in CARDS]
         for title, some in sections.items()
     }
     title = "Who takes part in federated learning, and what that does to the model"
