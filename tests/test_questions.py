@@ -123,7 +123,7 @@ def test_stragglers(tmp_path: Path) -> None:
     shown = [[figure(cell, r"([\d.]+)") for cell in rows[name].split("|")] for name in list(rows)[1:]]
     scenario = fedsim.Scenario.load(tmp_path / "s.fedsim.yaml")
     runs = [fedsim.simulate(scenario.with_values({"server.partial": each})) for each in (False, True)]
-    names = ["fedavg", "fednova", "reports", "steps", "feddyn"]
+    names = ["fedavg", "fednova", "debiased_by_reports", "debiased_by_steps", "feddyn"]
     found = [[round(run.metrics[f"learning.{name}.bias"], 2) for run in runs] for name in names]
     assert found == shown
     assert f"{runs[1].metrics['group.slow.sessions.steps_mean']:.1f} of the 10 steps" in page.replace("\n", " ")
