@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import polars as pl
@@ -343,7 +343,7 @@ def settled(run: Run) -> Iterator[Check]:
     drifts = any(getattr(group.availability, "drift", None) is not None for group in run.scenario.population)
     moving = [name for name in optimizers(run) if not converged(run, name)]
     rising = any(run.known.get(f"learning.{name}.drift", 0.0) < 0 for name in moving)
-    for each in settled_losses(Trials.of_run(run)):
+    for each in settled_losses(_alone(run)):
         yield replace(each, remedy="", command="") if rising or drifts else each
     other, names = compared_with(run) or ("", [])
     slow = {name: look for name, look in compare_losses(run, names, other).items() if isinstance(look, float)}
@@ -436,7 +436,7 @@ def theory(run: Run) -> Iterator[Check]:
     if run.rounds.is_empty() or not run.clients["reported"].sum():
         return
     if COVERED in run.known:
-        for each in theory_check(Trials.of_run(run)):
+        for each in theory_check(_alone(run)):
             yield _of_shares(run, each) if each.state is Grade.OK else each
         return
     why = ""
@@ -557,7 +557,7 @@ def full_cohorts(run: Run) -> Iterator[Check]:
         state = Grade.OK if met >= _FILLED else Grade.CAUTION
         by = _smaller_cohorts(run, "which fill more often") if state is Grade.CAUTION and short else {}
         yield Check("cohorts", state, f"{text}.", facts=("rounds.target_share", "rounds.shortage_share"), **by)
-    yield from surplus(Trials.of_run(run))
+    yield from surplus(_alone(run))
 
 
 def even(run: Run) -> Iterator[Check]:
@@ -608,6 +608,12 @@ CHECKS: tuple[Callable[[Run], Iterator[Check]], ...] = (
     *(budget, epsilons, favours, spends, setting, even, full_cohorts, aborted, waits, theory, seeds),
 )
 """All checks, the gravest first, and last those whose remedy is other seeds: findings have one of their own."""
+
+
+@lru_cache(maxsize=1)
+def _alone(run: Run) -> Trials:
+    """Return a run as trials of one setting, which several checks ask."""
+    return Trials.of_run(run)
 
 
 def checks_of(run: Run) -> list[Check]:
