@@ -517,7 +517,8 @@ def spends(run: Run) -> Iterator[Check]:
     if len(sizes) == 1 and isinstance(size := next(iter(sizes)), int | float):
         command = command_of(run.manifest, "run", {f"population.*.session.{first.key}": f"{size / 2e6:g}MB"})
     text = f"{percent(first.cost / cost)} of the cost is for {wording_of(most).words}"
-    yield Check("spends", Grade.NONE, f"{text}.", "", ("fleet.cost", most), f"{first.remedy}: {text}.", command)
+    facts, remedy = ("fleet.cost", most), f"{first.remedy}: {text}."
+    yield Check("spends", Grade.NONE, f"{text}.", facts=facts, remedy=remedy, command=command)
 
 
 def epsilons(run: Run) -> Iterator[Check]:
@@ -547,8 +548,8 @@ def full_cohorts(run: Run) -> Iterator[Check]:
     if failed := run.known.get("rounds.failed_share"):
         text = f"{percent(failed)} of the rounds failed, since too few reported or stayed, and took no report."
         remedy = "Lower `minimum_reports` or select more clients."
-        facts, turns = ("rounds.failed_share",), ("minimum_reports", "cohort")
-        yield Check("cohorts", Grade.CAUTION, text, "", facts, remedy, turns=turns)
+        turns = ("minimum_reports", "cohort")
+        yield Check("cohorts", Grade.CAUTION, text, facts=("rounds.failed_share",), remedy=remedy, turns=turns)
     met, short = run.known.get("rounds.target_share"), run.known.get("rounds.shortage_share")
     wants = run.wanted is not None and run.scenario.server.fixed_size and not run.rounds.is_empty()
     if wants and met is not None and run.known.get("sessions.reported_share"):
@@ -574,7 +575,8 @@ def setting(run: Run) -> Iterator[Check]:
     """Whether the run is one of several settings of a sweep."""
     if swept(run):
         text = "This run is one setting of those that the file sweeps."
-        yield Check("setting", Grade.CAUTION, text, "", (), "Run all settings.", command_of(run.manifest, "sweep"))
+        by = command_of(run.manifest, "sweep")
+        yield Check("setting", Grade.CAUTION, text, remedy="Run all settings.", command=by)
 
 
 def seeds(run: Run) -> Iterator[Check]:

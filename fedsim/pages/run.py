@@ -171,8 +171,10 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     if not run.scenario.headline and run.scenario.learning is None:
         for way, some in [*forgotten(run).items()][:STUDIED]:
             yield Tile(way, f"to within {percent(FORGOTTEN)} of the long-run shares", listing(some))
-    measured, learned = bias.seen not in {*NOBODY, Seen.ONCE}, filter(None, [_learned(run)])
-    yield from learned if picture_of(run) in {"loss", "optimum"} else ()  # what is asked for comes first
+    measured, learned = bias.seen not in {*NOBODY, Seen.ONCE}, _learned(run)
+    asked = picture_of(run) in {"loss", "optimum"}
+    if learned is not None and asked:
+        yield learned
     if measured:
         far, fair = percent(bias.measured), "" if bias.fair is None else f"equal chances: {percent(bias.fair)}"
         clean = "" if bias.corrected is None or not bias.whole else f"{percent(bias.corrected)} without sampling noise"
@@ -184,7 +186,8 @@ def tiles(run: Run, bias: Bias) -> Iterator[Tile]:
     if bias.seen is Seen.UNMEASURED:
         half, chance = map(percent, quieter_half(run))
         yield Tile(half, "of the reports from the half that reported least", f"equal chances: {chance}")
-    yield from learned
+    if learned is not None and not asked:
+        yield learned
     noun = f"{run.noun}{'s' if len(run.rounds) != 1 else ''}"
     daily = None if len(run.rounds) < 2 else run.known.get("updates.per_day")
     pace = "" if daily is None else wording_of("updates.per_day").write(daily)

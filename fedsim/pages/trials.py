@@ -21,7 +21,7 @@ from fedsim.common.formatting import (
     percent,
     with_separation,
 )
-from fedsim.measure.metrics import split
+from fedsim.measure.metrics import describe, split
 from fedsim.measure.shares import ROUNDING
 from fedsim.pages import trial_tables as tables
 from fedsim.pages.answer import (
@@ -417,10 +417,11 @@ def _sentences(trials: Trials, optimizers: Trials | None, choice: int | None) ->
         yield Sentence(curves.finding, COST)
     if tables.untrained(trials):
         yield Sentence("Losses stay about where the initial models have them, or rise, at every setting.", WHAT)
-    falls = [(of[name], name, at) for at, of in enumerate(tables.start_ratios(trials)) for name in of]
+    ratios = tables.start_ratios(trials)
+    falls = [(of[name], name, at) for at, of in enumerate(ratios) for name in of]
     if falls and _HARDLY < min(falls)[0] < 1:
         least, name, at = min(falls)
-        alone = optimizers is not None and len(tables.start_ratios(trials)[at]) == 1  # the setting names it
+        alone = optimizers is not None and len(ratios[at]) == 1  # the setting names it
         who = names[at] if alone else f"“{name}” at {names[at]}"
         text = f"Losses hardly fall: over the last half of the rounds that of {who} is {percent(1 - least)} below that"
         yield Sentence(f"{text} of the initial model, and none is further below.", MODEL)
@@ -435,20 +436,19 @@ def _of_bias(trials: Trials, row: int) -> Iterator[Sentence]:
     """Say how far from uniform the choice is, and whether noise or waiting explains that."""
     bias, where = bias_metric(trials), f" at {trials.names[row]}" * (len(trials.names) > 1)
     far, fair = float(means(trials, bias)[row]), float(reports_and_chance(trials)[1][row])
-    most = float(means(trials, bias.replace("_corrected", "_high"))[row])
-    of, clean = "reports" if "reported" in bias else "participations", bias.endswith(without_noise(""))
+    of, entry = "reports" if "reported" in bias else "participations", describe(bias)
+    clean = bias.endswith(without_noise(""))
     if not np.isfinite(far):
         return
-    share = f"{tv(most if clean and far <= ROUNDING else far)} of the {of}"
-    text = f"{share}{where} would have to come from other clients for all to take part equally"
-    text += ", without what noise adds." if clean else "."
-    if far <= ROUNDING:
+    if far > ROUNDING:
+        text = f"{tv(far)} of the {of}{where} would have to come from other clients for all to take part equally"
+        text += ", without what noise adds." if clean else "."
+    elif clean and entry is not None:
+        most = f"{tv(float(means(trials, entry.high)[row]))} of the {of}"
+        text = f"Noise alone can explain how unevenly clients take part{where}: beyond it, at most {most} would have to"
+        text += " come from other clients."
+    else:
         text = f"All clients take part equally often{where}."
-    if far <= ROUNDING and clean:
-        text = (
-            f"Noise alone can explain how unevenly clients take part{where}: beyond it, at most {share} would have to "
-        )
-        text += "come from other clients."
     if ROUNDING < far < fair and means(trials, "participation.separation.least")[row] > 1 and not clean:
         text += f" That is more even than equal chances ({tv(fair)}): clients wait for their next turn."
     yield Sentence(text, BIAS, (bias,))

@@ -10,6 +10,7 @@ import polars as pl
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.formatting import count, cut, listing, listing_of, number, percent
 from fedsim.common.intervals import student_quantile
+from fedsim.measure.metrics import describe
 from fedsim.measure.noise import DEGREES
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.learning import FURTHER
@@ -47,10 +48,9 @@ class Line:
 def _reach(trials: Trials, metric: str) -> Floats:
     """Return how far intervals reach down and up: of means over seeds, or those that the two sides' runs state."""
     reach, errors = margins(trials.samples(metric)), trials.errors(metric) if SIDE in trials.parameters else None
-    if metric.endswith(
-        without_noise("")
-    ):  # of distances that all are 0 with noise removed the runs say how sure that is
-        above = means(trials, metric.replace("uniform_corrected", "uniform_high")) - means(trials, metric)
+    entry = describe(metric) if metric.endswith(without_noise("")) else None
+    if entry is not None:  # where all distances are 0 with noise removed, the runs say how sure that is
+        above = means(trials, entry.high) - means(trials, metric)
         reach = np.where(reach == 0, np.stack([0 * above, np.nan_to_num(above)]), reach)
     return reach if errors is None else np.stack([student_quantile(DEGREES + 1, CONFIDENCE) * errors] * 2)
 
