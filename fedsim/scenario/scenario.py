@@ -188,9 +188,9 @@ class Scenario(Written):
         server = self.server
         over = server.selects_once and server.wanted > server.cohort
         gated = server.selects_once and server.secure_aggregation is not None
-        fails = [name for group in self.population if group.session.fails for name in group.session.fails.outcomes]
+        failures = [group.session.fails.losses for group in self.population if group.session.fails]
         outcomes = {
-            **dict.fromkeys(fails, (True, "sessions fail by themselves (session.fails)")),
+            **{outcome: (True, cause) for losses in failures for outcome, cause in losses.items()},
             **({} if self.always_available else {"dropped": (True, f"devices are not always there ({self.absences})")}),
             "late": (server.deadline is not None, "server.deadline, after which reports are late"),
             "aborted": (over, "server.over_select above 1, where the slowest reports are not taken"),

@@ -73,8 +73,8 @@ class Fails(Model):
     per_hour: Annotated[float, Field(gt=0, le=3600)]
     """Failures in an hour of session."""
 
-    outcomes: ClassVar[tuple[str, ...]] = ("dropped",)
-    """As which such sessions end."""
+    losses: ClassVar[Mapping[str, str]] = {"dropped": "sessions fail by themselves (session.fails)"}
+    """The outcomes with which such sessions end, each with its cause."""
 
 
 class Work(SparseModel):
