@@ -3,6 +3,7 @@
 The draws are those that `fedsim.common.keyed` makes as arrays, one at a time, to the last bit.
 """
 
+import gc
 import os
 import time
 from collections.abc import Callable
@@ -106,6 +107,7 @@ if numba is not None:
             """Tell the end of the outermost loop."""
             self._running -= 1
             if not self._running:
+                gc.collect()  # compiling leaves cycles with the frames of its callers, and with all that these hold
                 leave_out(time.process_time() - self._began)
                 current.get()("compiling", 1.0)
 

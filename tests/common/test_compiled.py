@@ -1,7 +1,9 @@
 """Compiled loops: the same numbers as numpy, and no compiler for those who do not need it."""
 
+import gc
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim import Scenario, simulate
+from fedsim.common.bits import transpose_all
 from fedsim.common.compiled import compiled, uniform_at, word_of
 from fedsim.common.keyed import Purpose, mixed_index, stream
 from fedsim.common.progress import on_stderr
@@ -49,6 +52,23 @@ def test_where_nothing_can_be_kept_on_disk_loops_are_compiled_all_the_same(monke
         return 2 * number
 
     assert compiled(double)(21.0) == 42.0
+
+
+def test_compiling_keeps_nothing_that_its_callers_hold() -> None:
+    """It leaves cycles with their frames: the arrays of a whole simulation stayed in memory while it was measured."""
+    loop = transpose_all.py_func  # type: ignore[attr-defined]
+
+    def caller() -> weakref.ref[Any]:
+        held = np.zeros(128, np.uint64)
+        numba.njit(nogil=True)(loop)(held)  # as `compiled` does, but kept nowhere
+        return weakref.ref(held)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert caller()() is None
+    finally:
+        gc.enable()
 
 
 def _half(number: float) -> float:
