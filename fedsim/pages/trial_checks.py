@@ -356,7 +356,7 @@ def _longer(trials: Trials, times: int) -> str:
 
 
 def _seeds(trials: Trials) -> Iterator[Check]:
-    """Say whether there are enough seeds to compare, and how many would be."""
+    """Say whether chance leaves open which is best, and how many seeds would do; a finding if it settles more."""
     (contrast, names, wording), meta = ranking_of(trials), trials.meta
     if contrast.reference is None or len(contrast.order) < 2:
         return
@@ -386,13 +386,14 @@ def _seeds(trials: Trials) -> Iterator[Check]:
         least, by = MATTERS * worth(contrast), wording.difference(apart, sign=False)
         needed = seeds_needed(max(apart, least), half, int(contrast.seeds[row]), max(1, contrast.tests))
         of_best = f"{percent(MATTERS)} ({wording.difference(least, sign=False)})"
-        what = f"whether {names[row]} is worse by {of_best if apart < least else by}"
+        what = f"whether {names[row]} is worse by {of_best if apart < least else by} in {wording.words}"
         if settled := (needed is None or apart + half < least) and (not few or apart + half < least):
             why = f"{wording.difference(apart, half, sign=False)} apart" if needed else "it takes more than 1,000 seeds"
             text += f" Not worth separating: {why}."
         elif needed and not (by_optimizer(trials) is None and judge_settings(trials).why is Why.ENOUGH):
             remedy, command = f"Run about {count(needed)} seeds to see {what}.", with_seeds(meta, needed)
     state = Grade.CAUTION if ((open_ or few) and not settled) or Standing.UNTESTED in contrast.states else Grade.OK
+    state = Grade.NONE if state is Grade.CAUTION and not few and len(tied) < contrast.differs.sum() else state
     yield Check("seeds", state, text, best, (wording.metric,), remedy, command, SEEDS)
 
 

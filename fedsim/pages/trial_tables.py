@@ -450,10 +450,9 @@ def parts_table(trials: Trials, name: str, parts: Mapping[str, str]) -> Table:
 
 
 def optimizer_table(optimizers: Trials, failed: Sequence[str] = ()) -> Table:
-    """Show optimizers, the best first, in how many cases they lead, and their figures; `failed` have no rank."""
+    """Show optimizers, the best first, with ranks or figures, and what they cost; `failed` have no rank."""
     contrast, figure, cases = ranked(optimizers), optimizers.meta["figure"], optimizers.meta["cases"]
-    several = len(cases) > 1  # whose intervals take more room than there is, and whose ranks are drawn
-    header, caption = ["Optimizer", "Best in" if several else "Standing"], "Optimizers, the best first"
+    several, figures = len(cases) > 1, figures_of(optimizers)
     gone = dict.fromkeys(optimizers.meta["lost"], "far off") | dict.fromkeys(optimizers.meta["elsewhere"], "not ranked")
     names, gone = optimizers.settings["optimizer"], gone | dict.fromkeys(failed, FAILED)
     states = [contrast.standing(row) or Standing.UNTESTED for row in range(len(contrast.mean))]
@@ -464,32 +463,45 @@ def optimizer_table(optimizers: Trials, failed: Sequence[str] = ()) -> Table:
     ends = zip(names, contrast.difference.tolist(), contrast.tested_half.tolist(), strict=True)
     no_rank, apart = {*failed, *(names[row] for row in contrast.order[:1].tolist())}, wording_of(RANK).difference
     away = [apart(*end) if np.isfinite(end[0]) and name not in no_rank else NO_VALUE for name, *end in ends]
-    values += [away] * (not several)
-    header, caption = [*header, *["From the best"] * (not several)], caption + f", and {FIGURE_WORDS[figure]}" * several
-    for case in cases:
-        samples = optimizers.samples(in_case(figure, case))
-        values.append(cells(interval(samples).mean, np.full(2, np.nan)[:, None] if several else margins(samples)))
-    header += [case or capitalized(FIGURE_WORDS[figure]) for case in _heads(optimizers)]
-    rows = tuple((names[row], *(each[row] for each in values)) for row in order_of(contrast))
-    rows = tuple(row for row in rows if 2 * row[2:].count(NO_VALUE) <= len(cases) + 1)  # a sentence says who has few
-    note = "" if contrast.untested else f"From the best: {contrast.test}."
-    note = "Best in: so many cases, or not significantly worse than the best there." if several else note
-    return Table(f"{caption}: {'means' if several else _INTERVAL}", tuple(header), rows, 2, note)
+    values += [*[away] * (not several), cells(contrast.mean, contrast.margin)]
+    head = ("Best in", "Mean rank") if several else ("Standing", "From the best", capitalized(FIGURE_WORDS[figure]))
+    needs = [footprint(kind) for kind in optimizers.settings["kind"]]
+    for what in ("sent", "client", "per_participant"):
+        values.append([NO_VALUE if each is None else str(getattr(each, what)) for each in needs])
+    often = np.isnan(figures).mean(axis=0) <= 0.5  # a sentence says who has few
+    rows = tuple((names[row], *(each[row] for each in values)) for row in order_of(contrast) if often[row])
+    note = "Best in: so many cases, or not significantly worse. " if several else f"From the best: {contrast.test}. "
+    note = f"{note * (several or not contrast.untested)}Kept: models, of each client."
+    caption = f"Optimizers, the best first, and what they cost: {_INTERVAL}"
+    return Table(caption, ("Optimizer", *head, "Models a report", "Kept on devices", "On the server"), rows, 2, note)
+
+
+def figures_of(optimizers: Trials) -> Floats:
+    """Return what optimizers are compared by, the means over the seeds, (cases, optimizers)."""
+    facts = [in_case(optimizers.meta["figure"], case) for case in optimizers.meta["cases"]]
+    return np.stack([means(optimizers, fact) for fact in facts])
+
+
+def figures_table(optimizers: Trials) -> Table | None:
+    """Show the means of all optimizers by case; None of one case."""
+    order, names, none = order_of(ranked(optimizers)), optimizers.settings["optimizer"], np.full((2, 1), np.nan)
+    every = zip(optimizers.meta["cases"], figures_of(optimizers), strict=True)
+    rows = [(head_of(optimizers, case), *np.array(cells(each, none))[order].tolist()) for case, each in every]
+    caption = f"{capitalized(FIGURE_WORDS[optimizers.meta['figure']])} by case: means"
+    return Table(caption, ("Case", *(names[row] for row in order)), tuple(rows), 1, aside=True) if rows[1:] else None
 
 
 def methods_table(trials: Trials, optimizers: Trials) -> Table:
-    """Say of each built-in optimizer what it is, how many models a report has, and how many are kept of a client."""
+    """Say of each built-in optimizer what it is."""
     from fedsim.learning.optimizers import OPTIMIZERS
 
     rows, written = list[tuple[str, ...]](), configured(trials)
     for name, kind in optimizers.settings["optimizer", "kind"].iter_rows():
-        if (needs := footprint(kind)) is not None:
+        if footprint(kind) is not None:
             what = (getdoc(OPTIMIZERS.find(kind)) or "").partition("\n")[0]
             here = written[name].in_words if name in written and len(optimizers.meta["cases"]) < 2 else kind
-            what += f" Here: {here}." * (here != kind)
-            rows.append((name, what, *map(str, (needs.sent, needs.client, needs.per_participant))))
-    head = ("Optimizer", "What it is", "Models a report", "Kept on each device", "Kept per client on the server")
-    return Table("What optimizers are, send and keep", head, tuple(rows), 2, aside=len(rows) > _OPTIMIZERS)
+            rows.append((name, what + f" Here: {here}." * (here != kind)))
+    return Table("What optimizers are", ("Optimizer", "What it is"), tuple(rows), 2, aside=len(rows) > _OPTIMIZERS)
 
 
 def winners_table(optimizers: Trials) -> Table | None:
@@ -497,8 +509,8 @@ def winners_table(optimizers: Trials) -> Table | None:
     within, cases = allowed(optimizers), optimizers.meta["cases"]
     if len(cases) < 2 or (within == within[0]).all():
         return None
-    won = zip(cases, _heads(optimizers), winners(optimizers), strict=True)
-    rows = tuple((head, *(_won(optimizers, case, best) for best in cells)) for case, head, cells in won)
+    won = zip(cases, winners(optimizers), strict=True)
+    rows = tuple((head_of(optimizers, case), *(_won(optimizers, case, best) for best in cells)) for case, cells in won)
     figure = FIGURE_WORDS[optimizers.meta["figure"]]
     or_loss = ", or the loss where no optimum is known" if optimizers.meta["figure"] == "bias" else ""
     note = (
@@ -510,10 +522,9 @@ def winners_table(optimizers: Trials) -> Table | None:
     return Table(caption, head, rows, len(head), note)
 
 
-def _heads(optimizers: Trials) -> list[str]:
-    """Return the cases, with a mark on those whose figure is a loss among distances."""
-    by_loss = optimizers.meta.get("by_loss", ())
-    return [f"{case} (loss)" if case in by_loss else case for case in optimizers.meta["cases"]]
+def head_of(optimizers: Trials, case: str) -> str:
+    """Return a case, with a mark where its figure is a loss among distances."""
+    return f"{case} (loss)" if case in optimizers.meta.get("by_loss", ()) else case
 
 
 def _won(optimizers: Trials, case: str, best: Sequence[int]) -> str:
@@ -527,15 +538,9 @@ def _won(optimizers: Trials, case: str, best: Sequence[int]) -> str:
     return f"{names[best[0]]} {value}{f'; tied: {tied}' if tied else ''}"
 
 
-def leaders(optimizers: Trials) -> list[tuple[str, int, float]]:
-    """Return the best-ranked optimizer within each of `MEMORY`, each optimizer once, within the most that it leads.
-
-    With each comes its figure in multiples of that of the first, in the median case; NaN where some are below 0.
-    """
-    within, order, about = allowed(optimizers), ranked(optimizers).order.tolist(), optimizers.meta
+def leaders(optimizers: Trials) -> list[tuple[str, int]]:
+    """Return the best-ranked optimizer within each of `MEMORY`, each optimizer once, within the most that it leads."""
+    within, order = allowed(optimizers), ranked(optimizers).order.tolist()
     best = {at: next((row for row in order if within[at][row]), None) for at in reversed(range(len(MEMORY)))}
     most = {row: MEMORY[at] for at, row in best.items() if row is not None}
-    figures = np.stack([optimizers.samples(in_case(about["figure"], case)).mean(axis=1) for case in about["ranked"]])
-    pairs = [figures[:, [row, order[0]]] for row in most]
-    times = [np.median(each[:, 0] / each[:, 1]) if (each > 0).all() else np.nan for each in pairs]
-    return [(memory, row, float(each)) for (row, memory), each in zip(most.items(), times, strict=True)][::-1]
+    return [(memory, row) for row, memory in most.items()][::-1]

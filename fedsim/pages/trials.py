@@ -8,7 +8,6 @@ import polars as pl
 
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.formatting import (
-    above_dust,
     capitalized,
     count,
     count_range,
@@ -79,7 +78,7 @@ from fedsim.trials.decision import (
     without_noise,
     worth,
 )
-from fedsim.trials.optimizers import MEMORY, by_optimizer, cases_won, footprint, in_case, metrics_of, ranked, twins
+from fedsim.trials.optimizers import by_optimizer, cases_won, footprint, metrics_of, ranked, twins
 from fedsim.trials.trials import COARSE, COMPARED, FACTS, FULL, SIDE, Trials, is_separation
 
 _ROWS = 24  # settings in a picture at most
@@ -88,8 +87,6 @@ _NOTHING = 0.001  # of a loss: an excess of one run that is no finding
 _HOURS, _SESSIONS = "sessions.device_hours", "sessions.count"
 _LOSSES = ("loss", "above_optimum")
 _PICTURE, _OF_GROUP = "settings", "group.GROUP.reported_ratio"
-_ROOM = {MEMORY[1]: "where devices keep nothing", MEMORY[2]: "with a few numbers kept per client"}
-_TIMES = {"bias": "as far from the optimum", "excess_loss": "its excess loss", "loss": "its loss"}
 _FLAGS = {
     "converged": "losses have not converged",
     "ended": "{} did not do all its rounds",
@@ -153,17 +150,13 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
 
 
 def _over_cases(ranking: Ranking, optimizers: Trials) -> str:
-    """Say in how many cases the first by mean rank is best or ties, and what those give up that keep less."""
-    cases, (_, first, _), *led = len(optimizers.meta["cases"]), *leaders(optimizers)
-    won, of = len(cases_won(optimizers)[first]), f" {_TIMES[optimizers.meta['figure']]}"
+    """Say in how many cases the first by mean rank is best or ties, and in how many those are that keep less."""
+    cases, every, (_, first), *led = len(optimizers.meta["cases"]), cases_won(optimizers), *leaders(optimizers)
+    won = len(every[first])
     often = f"{won} of {count(cases)}" if won < cases else "both" if cases == 2 else f"all {count(cases)}"
     text = "cannot tell yet: " * (Standing.FEW in ranking.contrasts.states)
-    text += f"{optimizers.names[first]} is best, or ties, in {often} cases"
-    for memory, row, times in led:
-        text += f"; {_ROOM[memory]}, {optimizers.names[row]}"
-        if np.isfinite(times):
-            text, of = f"{text} ({number(times, 3)} times{of})", ""
-    return text
+    ways = [f"; {memory.lower()}: {optimizers.names[row]} in {len(every[row]) or 'none'}" for memory, row in led]
+    return f"{text}{optimizers.names[first]} is best, or ties, in {often} cases{''.join(ways)}"
 
 
 def _flag(trials: Trials, checks: Sequence[Check]) -> str:
@@ -463,8 +456,7 @@ def _trust(trials: Trials, checks: Sequence[Check]) -> Iterator[Sentence]:
             yield Sentence(each.text, TRUST, each.facts)
     if alone or trials.stage == FACTS:
         return
-    together = f"allow for all {count(contrast.tests, 'difference')} together" if contrast.tests > 1 else "are of one"
-    tests = f"tests {together}{'' if contrast.tests > 1 else ' difference'}, at 95\N{NARROW NO-BREAK SPACE}%"
+    tests = f"tests allow for {count(contrast.tests, 'difference')}, at 95\N{NARROW NO-BREAK SPACE}%"
     tests = tests if contrast.tests else "differences are the same with each of them"
     exact = "nothing is compared" if len(contrast.order) < 2 else tests
     exact = "settings are not compared, since training failed in every run" if tables.untrained(trials) else exact
@@ -604,30 +596,34 @@ def _extremes(trials: Trials, metric: str) -> str:
 
 
 def _of_optimizers(trials: Trials, optimizers: Trials) -> Iterator[Sentence]:
-    """Say which optimizers are not ranked, and what the leader sends and keeps."""
-    row, meta = int(ranked(optimizers).order[0]), optimizers.meta
-    facts, figure = (f"learning.*.{meta['figure']}",), FIGURE_WORDS[meta["figure"]]
+    """Say which optimizers are not ranked, and what those that lead send, keep and give up."""
+    meta = optimizers.meta
+    row, *led = dict.fromkeys([*ranked(optimizers).order[:1].tolist(), *(at for _, at in leaders(optimizers))])
+    kinds, names, facts = [*optimizers.settings["kind"]], optimizers.names, (f"learning.*.{meta['figure']}",)
     if gone := meta["elsewhere"]:
         text = f"Not ranked, without a result in some cases: {listing_of([f'“{name}”' for name in gone], NAMED)}."
         yield Sentence(text, TRUST, facts)
-    kinds, names, plain = [*optimizers.settings["kind"]], optimizers.names, optimizers.settings["optimizer"]
-    if (needs := footprint(kinds[row])) is not None:
-        stores = {"on the device": needs.client, "on the server": needs.per_participant}
-        kept = [f"keeps {count(models, 'model')} per client {where}" for where, models in stores.items() if models]
-        sends = f"{names[row]} sends {count(needs.sent, 'model')} a report"
-        yield Sentence(f"{sends}, and {listing(kept) or 'keeps none per client'}.", COST)
+    for each in (row, *led):
+        if (needs := footprint(kinds[each])) is not None:
+            stores = {"on the device": needs.client, "on the server": needs.per_participant}
+            kept = [f"keeps {count(models, 'model')} per client {where}" for where, models in stores.items() if models]
+            sends = f"{names[each]} sends {count(needs.sent, 'model')} a report"
+            yield Sentence(f"{sends}, and {listing(kept) or 'keeps none per client'}.", COST)
     if len(meta["cases"]) > 1:
         yield Sentence(f"{capitalized(_leading(ranking_of(trials)))}.", MODEL, facts)
         often = [sum(case in each for each in cases_won(optimizers).values()) for case in meta["cases"]]
         alone = [case for case, best in zip(meta["cases"], often, strict=True) if best == 1]
-        tie, text = sum(best > 1 for best in often), f"one optimizer is best alone in {listing_of(alone, NAMED)}"
-        text = f"{text if alone else 'none has one best alone'}; several tie in {tie}"
-        yield Sentence(f"Of {count(len(often), 'case')} {text}.", MODEL, facts)
-    values, usual = optimizers.samples(in_case(meta["figure"], case := meta["cases"][0])).mean(axis=1), "fedavg"
-    both = [row, kinds.index(usual)] if len(meta["cases"]) > 1 and usual in kinds else []
-    if both and kinds[row] != usual and np.isfinite(values[both]).all():
-        ends = [f"{above_dust(values[at], 3)} with “{plain[at]}”" for at in both]
-        yield Sentence(f"In {case} the {figure} is {' and '.join(ends)}.", MODEL, facts)
+        text = f"one optimizer is best alone in {listing_of(alone, NAMED)}" if alone else "none has one best alone"
+        text = f"Of {count(len(often), 'case')} {text}; several tie in {sum(best > 1 for best in often)}."
+        yield Sentence(text, MODEL, facts)
+        figures, ways = tables.figures_of(optimizers)[np.isin(meta["cases"], meta["ranked"])], list[str]()
+        others = [at for at, kind in enumerate(kinds) if at != row and (at in led or kind == "fedavg")]
+        for each in (each for each in others if (figures[:, [each, row]] > 0).all()):
+            most = int((times := figures[:, each] / figures[:, row]).argmax())
+            where = tables.head_of(optimizers, meta["ranked"][most])
+            ways.append(f"{names[each]} {number(np.median(times), 3)} and {number(times[most], 2)} (in {where})")
+        text = f"Median and greatest {FIGURE_WORDS[meta['figure']]}, in multiples of that of {names[row]}"
+        yield from [Sentence(f"{text}: {listing(ways)}.", MODEL, facts)] if ways else []
 
 
 # What was simulated
@@ -641,7 +637,9 @@ def _setup(trials: Trials, optimizers: Trials | None) -> str:
     text = f"{count(len(trials.settings), 'setting')}{f' of {axes}' if axes else ''}"
     if optimizers is not None:
         cases = len(optimizers.meta["cases"])
-        text = f"{count(len(optimizers.settings))} optimizers{f' on {count(cases)} cases' * (cases > 1)}"
+        some, every = len(ranked(optimizers).order), len(optimizers.settings)
+        text = f"{f'{count(some)} of ' * (some < every)}{count(every)} optimizers{' ranked' * (some < every)}"
+        text += f" on {count(cases)} cases" * (cases > 1)
     base = f"; {common}" if (common := _base(trials)) else ""
     spent, privacy = trials.samples("privacy.epsilon"), trials.scenario.privacy
     if privacy is not None and np.isfinite(spent).any() and np.nanmax(spent) - np.nanmin(spent) <= ROUNDING:
@@ -697,12 +695,9 @@ def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterat
             apart = f"{trials.names[other]} less {trials.names[first]}"
             yield Tile(wording_of(aim.metric).difference(*ends), "difference", apart)
     if optimizers is not None and len(cases := optimizers.meta["cases"]) > 1:
-        names, ((memory, first, _), *led) = optimizers.names, leaders(optimizers)
-        often = f"{len(cases_won(optimizers)[first])} of {count(len(cases))}"
-        yield Tile(often, f"cases in which {names[first]} is best or ties", memory.lower())
-        for memory, less, times in led if np.isfinite([each[2] for each in led]).all() else ():
-            label = f"times the {FIGURE_WORDS[optimizers.meta['figure']]} of {names[first]}, in the median case"
-            yield Tile(number(times, 3), label, f"{names[less]}, {memory.lower()}")
+        for memory, at in leaders(optimizers):
+            often = f"{len(cases_won(optimizers)[at])} of {count(len(cases))}"
+            yield Tile(often, f"cases in which {optimizers.names[at]} is best or ties", memory.lower())
 
 
 def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterator[Section]:
@@ -719,7 +714,8 @@ def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Ite
         missed = np.isin(optimizers.settings["optimizer"].to_numpy(), failed)
         chart = _standing_chart(ranking, "ranks", best, note, cases < 2, missed)
         table = tables.optimizer_table(optimizers, failed)
-        yield Section("optimizers", "Optimizers", (chart,), [table, tables.methods_table(trials, optimizers)])
+        more = [tables.figures_table(optimizers), tables.methods_table(trials, optimizers)]
+        yield Section("optimizers", "Optimizers", (chart,), [table, *more])
         if cases > 1:
             yield Section("points", "Cases", (), [settings])
     else:

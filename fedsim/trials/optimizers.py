@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 FIGURES = ("bias", "excess_loss", "loss")
 """What optimizers are compared by, the first that is known: distance of the mean model from the optimum, and losses."""
-COSTS = ("rounds_to_target", "time_to_target", "sent_mb_to_target")
 RANK = "rank"
 """The fact that ranks an optimizer: the mean over the cases, 1 is the best."""
 _FEWEST = 3  # optimizers of one run; two are compared at every setting
@@ -62,10 +61,9 @@ def twins(trials: Trials) -> frozenset[str]:
 def by_optimizer(trials: Trials) -> Trials | None:
     """Return the trials of the optimizers of a sweep over optimizers, or whose runs train several; None of others.
 
-    Their facts are `RANK` and, in each case, the figure that they are compared by and `COSTS`. `meta` has the
-    ``figure``, the ``cases``, those judged ``by_loss`` among distances, those that are ``ranked``, the optimizers that
-    are ``lost`` in some runs, where they are last or far off, with the cases of these, and those that are
-    ``elsewhere``: in too few cases to be ranked.
+    Their facts are `RANK` and, in each case, the figure that they are compared by. `meta` has the ``figure``, the
+    ``cases``, those judged ``by_loss`` among distances, those that are ``ranked``, the optimizers that are ``lost`` in
+    some runs, where they are last or far off, with the cases of these, and those ``elsewhere``: in too few cases.
     """
     others = [name for name in trials.parameters if name not in _choices(trials)]
     cases = trials.setting_names([name for name in others if len(set(trials.texts(name))) > 1])
@@ -83,9 +81,9 @@ def by_optimizer(trials: Trials) -> Trials | None:
         losses, none = table("average_loss"), np.isnan(values).all(axis=(0, 2), keepdims=True)
         values, at = np.where(none, losses, values), np.flatnonzero((none & np.isfinite(losses)).any(axis=(0, 2)))
         by_loss = [cases[row] for row in at.tolist()]
-    tables = {figure: np.where(table("diverged") == 1, np.inf, values)} | {what: table(what) for what in COSTS}
-    finite, kinds = ~np.isnan(tables[figure]), {name: each.kind for name, each in configured(trials).items()}
-    if any(axis.size > 1 and _of_optimizers(axis.parameters) for axis in trials.axes):
+    values = np.where(table("diverged") == 1, np.inf, values)
+    finite, kinds = ~np.isnan(values), {name: each.kind for name, each in configured(trials).items()}
+    if any(axis.size > 1 and {*axis.parameters} & {*_choices(trials)} for axis in trials.axes):
         every = list(dict.fromkeys(cases))
         rows = [[row for row, case in enumerate(cases) if case == each] for each in every]
         if any((finite[:, at].any(axis=2).sum(axis=1) > 1).any() for at in rows):
@@ -96,39 +94,31 @@ def by_optimizer(trials: Trials) -> Trials | None:
             first = [names[int(at)] for at in alone.argmax(axis=0)]
             kinds = {text: kinds.get(name, text) for text, name in zip(texts, first, strict=True)}
             names, places = [*kinds], [np.array([text == name for text in texts])[:, None] for name in kinds]
-            for what, each in tables.items():
-                tables[what] = np.stack([np.where(mine, np.fmin.reduce(each), np.nan) for mine in places])
-            finite = ~np.isnan(tables[figure])
-        for what, each in tables.items():  # of each case the one setting in which an optimizer is
-            there = [np.where(finite[:, at].any(axis=2, keepdims=True), each[:, at], np.nan) for at in rows]
-            tables[what] = np.stack([np.fmin.reduce(at, axis=1) for at in there], axis=1)
-        cases = tuple(every)
+            values = np.stack([np.where(mine, np.fmin.reduce(values), np.nan) for mine in places])
+        # of each case the one setting in which an optimizer is
+        values, cases = np.stack([np.fmin.reduce(values[:, at], axis=1) for at in rows], axis=1), tuple(every)
     elif len(names) < _FEWEST or trials.scenario.decide is not None or not _WORLDS & {*trials.parameters}:
         return None
-    if _comparable(tables[figure])[0].sum() < 2:
+    if _comparable(values)[0].sum() < 2:
         return None
     meta = {**trials.meta, "by_loss": by_loss}
-    return of_optimizers(meta, {name: kinds.get(name, name) for name in names}, figure, cases, tables)
+    return of_optimizers(meta, {name: kinds.get(name, name) for name in names}, figure, cases, values)
 
 
 def of_optimizers(
-    meta: Mapping[str, Any], kinds: Mapping[str, str], figure: str, cases: Sequence[str], tables: Mapping[str, Floats]
+    meta: Mapping[str, Any], kinds: Mapping[str, str], figure: str, cases: Sequence[str], values: Floats
 ) -> Trials:
     """Make trials of optimizers, by their names with their kinds.
 
-    `tables` are the `figure` and perhaps `COSTS`, each (optimizers, cases, seeds): NaN where an optimizer has none, and
-    infinite where it diverged.
+    `values` of the `figure` are (optimizers, cases, seeds): NaN where an optimizer has none, infinite if it diverged.
     """
-    figures, values = dict[tuple[int, int], dict[str, float | None]](), tables[figure]
+    figures = dict[tuple[int, int], dict[str, float | None]]()
     able, of_all = _comparable(values)
     by_seed = np.full(values.shape[::2], np.nan)
     by_seed[able] = _ranks(values[able][:, of_all])
-    for row in range(len(kinds)):
-        for place in range(values.shape[2]):
-            facts: dict[str, float | None] = {RANK: float(by_seed[row, place])}
-            for what, each in tables.items():
-                facts |= {in_case(what, case): float(each[row, k, place]) for k, case in enumerate(cases)}
-            figures[row, place] = facts
+    for row, place in np.ndindex(by_seed.shape):
+        of = {in_case(figure, case): float(values[row, k, place]) for k, case in enumerate(cases)}
+        figures[row, place] = {RANK: float(by_seed[row, place]), **of}
     steady = np.stack([_steady(each) for each in values.swapaxes(0, 1)], axis=1)
     lost = ~np.isnan(values).all(axis=2) & ~steady
     names = np.array([*kinds])
@@ -194,7 +184,7 @@ def ranked(optimizers: Trials) -> Contrasts:
     return contrasts(optimizers, ranked_by(optimizers), less_is_better=True, eligible=safe if safe.any() else None)
 
 
-MEMORY = ("Any memory", "Nothing kept on the device", "A few numbers kept of each client")
+MEMORY = ("Any memory", "Nothing kept on the device", "No model kept per client")
 """What the columns of a table of winners allow, each more than the next."""
 
 
@@ -266,8 +256,4 @@ def footprint(kind: str) -> "Footprint | None":
 
 def _choices(trials: Trials) -> list[str]:
     """Return the parameters whose values are optimizers."""
-    return [name for name in trials.parameters if _of_optimizers((name,))]
-
-
-def _of_optimizers(parameters: Sequence[str]) -> bool:
-    return any(re.fullmatch(r"learning\.optimizers(\.\d+(\.kind)?)?", name) for name in parameters)
+    return [name for name in trials.parameters if re.fullmatch(r"learning\.optimizers(\.\d+(\.kind)?)?", name)]

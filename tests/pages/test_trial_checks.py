@@ -172,6 +172,15 @@ def test_the_number_of_seeds_is_that_of_the_contrast() -> None:
     assert check.remedy.startswith(f"Run about {needed} seeds to see whether {trials.names[row]} is worse by ")
 
 
+@pytest.mark.parametrize(("worse", "state"), [(1, Grade.CAUTION), (2, Grade.NONE)])
+def test_one_tie_is_a_finding_where_the_seeds_tell_most_others_apart(worse: int, state: Grade) -> None:
+    """One of 66 differences was open, and the page of ten seeds said "too few seeds"."""
+    far = lambda row, seed: sound(row, seed) | {L1: 0.5 + 0.4 * (row > 1) + 0.05 * noise(row, seed)}  # noqa: E731
+    (check,) = [each for each in checks_of_trials(made_trials(far, values=range(2 + worse))) if each.name == "seeds"]
+    assert check.state is state
+    assert check.remedy.startswith("Run about ")
+
+
 def test_training_that_stopped_at_its_target_need_not_settle() -> None:
     def measure(row: int, seed: int) -> dict[str, float]:
         return sound(row, seed) | {"learning.fedavg.converged": 0.0, "learning.fedavg.rounds_to_target": 7.0}

@@ -129,16 +129,18 @@ const stack = (cards, columns, gap) => {
   const ends = Array(columns).fill(1), lasts = [], placed = new Map();
   let empty = 0;
   const fill = (column, to) => {
-    const room = to - ends[column];
+    const room = to - ends[column], last = lasts[column];
     empty += room ** 2;
-    if (room < 0.4 * lasts[column]?.height) lasts[column].height += room;
+    if (!(room < 0.4 * last?.height) || lasts.filter((each) => each === last).length < last.span) return;
+    last.height += room;
+    ends.fill(to, last.at, last.at + last.span);
   };
   for (const { card, span, height } of cards) {
     const tops = Array.from({ length: columns - span + 1 }, (_, at) => Math.max(...ends.slice(at, at + span)));
     const top = Math.min(...tops), at = tops.indexOf(top), made = { at, span, top, height };
     for (let column = at; column < at + span; column += 1) {
       fill(column, top);
-      [ends[column], lasts[column]] = [top + height + gap, span > 1 ? null : made];
+      [ends[column], lasts[column]] = [top + height + gap, made];
     }
     placed.set(card, made);
   }
