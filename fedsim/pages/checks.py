@@ -622,6 +622,6 @@ def checks_of(run: Run) -> list[Check]:
     """Return what became of every check that applies, in the order of the list; seeds first where chance decides."""
     checks = [each for check in CHECKS for each in check(run)]
     if run.scenario.log is None:
-        longer = any(each.name == "converged" and each.remedy for each in checks)  # seeds do not cure that
-        return sorted(checks, key=lambda each: each.turns != SEEDS) if left_to_chance(run) and not longer else checks
+        graver = any(each.name in {"converged", "cohorts"} and each.remedy for each in checks)  # no seeds cure that
+        return sorted(checks, key=lambda each: each.turns != SEEDS) if left_to_chance(run) and not graver else checks
     return [each if each.name == "log" else replace(each, remedy="", command="") for each in checks]  # nothing is rerun

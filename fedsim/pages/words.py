@@ -165,9 +165,8 @@ def how_even_pull(run: Run, bias: Bias) -> Sentence | None:
     pull = run.known.get(key := "participation.pull_tv_uniform")
     if pull is None or bias.seen in NOBODY or abs(pull - bias.measured) <= _APART * bias.measured:
         return None
-    return Sentence(
-        f"By what each report weighs in its round, the model is {percent(pull)} from uniform.", BIAS, (key,)
-    )
+    text = "The fewer reports a round has, the more each weighs in a plain average: so weighed, participation is"
+    return Sentence(f"{text} {percent(pull)} from uniform.", BIAS, (key,))
 
 
 def among_those_seen(run: Run) -> Sentence | None:
@@ -450,6 +449,11 @@ def favoured(run: Run) -> Favoured | None:
     elif kind == "debiased_fedavg" and not options.get("forgetting") and first < min(1.0, last):
         why = f", since counts of the start still weigh: “{best}” gave {number(first, 2)} times its fair share of the "
         why += f"reports in the first half and {number(last, 2)} times in the last"
+        why += ", where its reports are weighed up all the same" * (last > 1)
+        (part,) = (each for each in bias_of(run).of("group") if each.name == best)
+        if least in choices and choices[least].kind == "fedavg" and part.tested and not part.significant:
+            other = f"{other.removesuffix('.')}: it counts nothing, and over the whole run “{best}” gave "
+            other += f"{_ratio(part.times)} times its fair share, not significantly different from 1."
         remedy = f"Sweep how fast “{name}” forgets: counts of about the last 100, 30 and 10 rounds (`forgetting`)."
         settings = _sweep(run, name, "forgetting", [0.01, 0.03, 0.1])
     least = other if gaps[least] < gaps[name] / 2 else ""
@@ -525,10 +529,16 @@ def against_methods(run: Run, key: str) -> Sentence | None:
 
 def kept(run: Run) -> Sentence | None:
     """Say which optimizers keep something on each device from one participation to the next, and how large it is."""
-    sizes = {name: size for name, size in optimizer_figures(run, "client_mb").items() if size}
+    every, sent = (optimizer_figures(run, figure) for figure in ("client_mb", "sent_mb"))
+    sizes, learning = {name: size for name, size in every.items() if size}, run.scenario.learning
     if not sizes:
-        return None
-    ways, learning = [f"“{n}” keeps {quantity(1e6 * size, 'B')}" for n, size in sizes.items()], run.scenario.learning
+        same, facts = (
+            len({*sent.values()}) == 1 < len(every) == len(sent),
+            tuple(map("learning.{}.sent_mb".format, sent)),
+        )
+        text = "All methods cost devices the same: they send as much, and keep nothing there."
+        return Sentence(text, COST, facts) if same else None
+    ways = [f"“{n}” keeps {quantity(1e6 * size, 'B')}" for n, size in sizes.items()]
     for each in () if learning is None else learning.optimizers:
         if each.label in sizes and (needs := footprint(each.kind)) is not None:
             ways[[*sizes].index(each.label)] += f" ({count(needs.client, 'model')})"

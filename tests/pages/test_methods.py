@@ -327,23 +327,34 @@ def test_which_group_a_model_favours_and_why(
 
 
 @pytest.mark.parametrize(
-    ("kind", "first", "says"),
+    ("kind", "other", "first", "counts", "cancels"),
     [
-        ({"kind": "debiased_fedavg"}, 20, True),
-        ({"kind": "debiased_fedavg", "forgetting": 0.01}, 20, False),
-        ({"kind": "fedavg"}, 20, False),
-        ({"kind": "debiased_fedavg"}, 100, False),  # it comes as often throughout
+        ({"kind": "debiased_fedavg"}, "fedavg", 20, True, True),
+        ({"kind": "debiased_fedavg"}, "fedavg", 20, True, False),  # the whole run is significantly uneven
+        ({"kind": "debiased_fedavg"}, "fedvarp", 20, True, True),
+        ({"kind": "debiased_fedavg", "forgetting": 0.01}, "fedavg", 20, False, True),
+        ({"kind": "fedavg"}, "fedavg", 20, False, True),
+        ({"kind": "debiased_fedavg"}, "fedavg", 200, False, True),  # it comes as often throughout
     ],
 )
 def test_counts_of_the_start_weigh_for_those_who_came_less_at_first(
-    run: Run, kind: Mapping[str, object], first: int, says: bool
+    run: Run, kind: Mapping[str, object], other: str, first: int, counts: bool, cancels: bool
 ) -> None:
+    """What counts nothing fits both groups where these change sides within the run."""
     given = by_group(run, kind, (26.5, 11.4), {})
+    both = {f"learning.b.loss_of_group_{name}": 18.0 for name in run.clients["group"].unique()}
+    given = changed(trained(given, {"a": 5.0, "b": 4.0}), metrics=given.metrics | both)
+    choices = {"learning.optimizers": [{"name": "a", **kind}, {"name": "b", "kind": other}]}
+    given = changed(given, scenario=run.scenario.with_values(choices))
     at_first = (pl.col("span") <= pl.col("span").max() // 2) & (pl.col("group") == "group 1")
-    reports = run.series["reports"].with_columns(len=pl.when(at_first).then(first).otherwise(100))
-    said = by_group_of_data(replace(given, series={**given.series, "reports": reports}))
+    reports = run.series["reports"].with_columns(len=pl.when(at_first).then(first).otherwise(200))
+    tested = pl.when(kind="group", look="group 1")
+    looks = {"significant": tested.then(not cancels).otherwise("significant"), "visible": tested.then(0.1).otherwise(1)}
+    shares = run.series["shares"].with_columns(**looks)
+    said = by_group_of_data(replace(given, series={**given.series, "reports": reports, "shares": shares}))
     assert said is not None
-    assert (", since counts of the start still weigh: “group 1” gave 0." in said.text) == says
+    assert (", since counts of the start still weigh: “group 1” gave 0." in said.text) == counts
+    assert ("That of “b” has 18 and 18: it counts" in said.text) == (counts and cancels and other == "fedavg")
 
 
 @pytest.mark.parametrize(
@@ -416,11 +427,22 @@ def test_what_a_bias_does_to_those_with_most_and_fewest_reports(run: Run, above:
     assert of_tenths(given) is None
 
 
-@pytest.mark.parametrize(("size", "text"), [(4e-5, "“feddyn” keeps 40 B (1 model)"), (0.0, None)])
-def test_what_methods_keep_on_devices_is_a_cost(run: Run, size: float, text: str | None) -> None:
+@pytest.mark.parametrize(
+    ("size", "sent", "text"),
+    [
+        (
+            4e-5,
+            1.0,
+            "On each device “feddyn” keeps 40 B (1 model) between participations; the others keep nothing there.",
+        ),
+        (0.0, 1.0, "All methods cost devices the same: they send as much, and keep nothing there."),
+        (0.0, 2.0, None),
+    ],
+)
+def test_what_methods_keep_on_devices_is_a_cost(run: Run, size: float, sent: float, text: str | None) -> None:
     given = trained(run, {"fedavg": 5.4, "feddyn": 5.0})
     choices = {"learning.optimizers": ["fedavg", {"kind": "feddyn", "mu": 1}]}
     known = {"learning.fedavg.client_mb": 0.0, "learning.feddyn.client_mb": size}
+    known |= {"learning.fedavg.sent_mb": 1.0, "learning.feddyn.sent_mb": sent}
     said = kept(changed(given, metrics={**given.metrics, **known}, scenario=given.scenario.with_values(choices)))
-    whole = f"On each device {text} between participations; the others keep nothing there."
-    assert (said and said.text.replace("\N{NARROW NO-BREAK SPACE}", " ")) == (whole if text else None)
+    assert (said and said.text.replace("\N{NARROW NO-BREAK SPACE}", " ")) == text
