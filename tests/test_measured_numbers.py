@@ -166,6 +166,18 @@ def test_the_list_of_reports_tells_what_many_draws_say(kept: Any) -> None:
     assert found["Figure 3b, images: larger R, smaller bias of FedAvg"]["status"] == "pass"
     assert not any("**" in each["outcome"] or "](" in each["outcome"] for each in found.values())
     assert all(Path("reports", each["href"]).exists() for each in found.values())
+    assert found["Figure 3b, images: larger R, smaller bias of FedAvg"]["text"].startswith(
+        "Digits, above uniform: R = 0"
+    )
+
+
+def test_what_is_said_of_claims_stands_at_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: Any) -> None:
+    monkeypatch.setattr(pages, "REPORTS", tmp_path)
+    pages.write_list(pages.claimed(kept), {"Which method": [Answer("sweep", "fedavg-digits", "FedAvg.")]})
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    title, draws = "Images of digits: is FedAvg less biased", "A draw is a run"
+    assert page.count(draws) == 1 == page.count(title)
+    assert page.index(title) < page.index("claims: 5 hold, 2 in part, 1 does not</h2>") < page.index(draws)
 
 
 def test_a_page_that_misses_what_holds_over_many_runs_says_both() -> None:

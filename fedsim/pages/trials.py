@@ -135,8 +135,10 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
     if trials.stage == FACTS and trials.scenario.decide is not None:
         return _open(trials, trials.scenario.decide.metric)
     asked = trials.scenario.headline or ""
-    if aim_of(trials).metric != asked and np.isfinite(trials.samples(asked)).any():
-        return _extremes(trials, asked)
+    if (aim_of(trials).metric != asked or asked.endswith("bias_error")) and np.isfinite(trials.samples(asked)).any():
+        most = np.nanmax(means(trials, asked.removesuffix("_error")), initial=0)  # of an error of theory, its scale
+        scale = f"; from the optimum it ends at most {number(most, 2)}." if asked.endswith("bias_error") else "."
+        return f"{_extremes(trials, asked).removesuffix('.')}{scale}"
     flag = _flag(trials, checks)
     if optimizers is None:
         return f"{_choice(trials)}{flag}."

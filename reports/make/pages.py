@@ -15,8 +15,9 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, select_autoescape
 
 from fedsim import Scenario, participation_theory
+from fedsim.common.formatting import capitalized
 from fedsim.common.markup import escape
-from fedsim.pages.answer import NEXT, TRUST, Answer, Sentence
+from fedsim.pages.answer import NEXT, Answer, Sentence
 from fedsim.pages.page import entry, write_answer
 from fedsim.pages.render import picture
 from fedsim.theory import mixing
@@ -140,19 +141,17 @@ def write_regions() -> None:
 
 PAGES = {
     "Who takes part": (
-        *("studies/night-charging", "studies/three-continents", "studies/mixed-separation"),
-        *("paper/synthetic", "paper/bias-vs-separation", "paper/convergence"),
+        *("paper/synthetic", "studies/three-continents", "studies/night-charging", "studies/mixed-separation"),
+        *("paper/bias-vs-separation", "paper/convergence"),
     ),
-    "What to choose: how long clients wait, how many train, and the optimizer": (
-        *("studies/which-separation", "studies/which-cooldown", "studies/separation-sweep", "studies/tournament"),
+    "Pace, device time, privacy": ("studies/which-cooldown", "studies/separation-sweep", "studies/which-separation"),
+    "Which method": (
+        *("studies/tournament", "paper/three-methods-synthetic", "paper/three-methods-digits", "paper/mnist-sample"),
+        *("paper/debiased-synthetic", "paper/debiased-digits", "paper/network-digits"),
     ),
-    "What it does to the model: the paper's figures, each from one run": (
-        *("paper/fedavg-synthetic", "paper/debiased-synthetic", "paper/three-methods-synthetic"),
-        *("paper/fedavg-digits", "paper/debiased-digits", "paper/three-methods-digits", "paper/network-digits"),
-        *("paper/mnist-sample", "paper/quadratic-bias"),
-    ),
+    "What bias does to the model": ("paper/fedavg-synthetic", "paper/fedavg-digits", "paper/quadratic-bias"),
 }
-"""The scenarios that have pages, by the title under which they are listed: practical questions first."""
+"""The scenarios that have pages, by what a reader needs: practical questions first."""
 
 
 def readme() -> str:
@@ -166,13 +165,13 @@ def readme() -> str:
 def claimed(kept: Kept) -> list[dict[str, Any]]:
     """Return the paper's claims for the list of all reports: those that a page shows, as they come out over draws."""
     cards = []
-    for claim, _, source, over, verdict in claims(kept, "experiments"):
+    for claim, figures, source, over, verdict in claims(kept, "experiments"):
         page = re.search(r"scenarios/paper/([\w-]+)\.fedsim\.yaml", source)
         if page is not None:
             agreed = verdict == "yes" or verdict.startswith("yes:")
             status = "pass" if agreed else "fail" if verdict.startswith("**no**") else "warn"
             plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", verdict).replace("**", "")
-            entry = {"href": f"{page[1]}.html", "title": claim, "text": f"Judged over {over}."}
+            entry = {"href": f"{page[1]}.html", "title": claim, "text": f"{capitalized(figures)}. Over {over}."}
             cards.append({**entry, "outcome": plain, "status": status, "claim": True, "over": over.partition(".")[0]})
     return cards
 
@@ -188,20 +187,27 @@ def make_pages(names: Sequence[str]) -> None:
         write_list(claimed(load()), made)
 
 
-CARDS = {
-    "synthetic": ("Start here, a run: how far from uniform is participation at R = 4?", "distance"),
-    "three-continents": ("A run: does India take part as much as its size says?", ""),
-    "which-separation": ("A decision: which separation R serves a private federation best?", ""),
-    "fedavg-synthetic": ("A sweep: is FedAvg less biased the longer clients wait?", ""),
+TITLES = {
+    "synthetic": "Start here: how far from uniform is participation at R = 4?",
+    "three-methods-synthetic": "Synthetic data: which methods stay biased at R = 8?",
+    "three-methods-digits": "Images of digits: which methods stay biased at R = 8?",
+    "mnist-sample": "A sample of MNIST: which methods stay biased at R = 8?",
+    "debiased-synthetic": "Synthetic data: does Debiased FedAvg reach the loss of uniform participation?",
+    "debiased-digits": "Images of digits: does Debiased FedAvg reach the loss of uniform participation?",
+    "fedavg-synthetic": "Synthetic data: is FedAvg less biased the longer clients wait?",
+    "fedavg-digits": "Images of digits: is FedAvg less biased the longer clients wait?",
 }
-"""The pages that the list begins with: what they are, and the chart that is shown, the first one if none is named."""
+"""What the list calls pages whose questions are told apart late."""
+SHOWN = {"synthetic": "distance"}
+"""The chart that the list shows of a page, the first one of others."""
 FIRST = "fedsim run scenarios/paper/synthetic.fedsim.yaml"
 OTHERS = "For what training costs, several trainings on one fleet, or a log of your own, begin with a template:"
 BEGIN = "fedsim init --template fleet\nfedsim init --template jobs\nfedsim measure LOG.csv"
 FEDSIM = (
     "fedsim simulates which devices take part in federated learning: when they are available, who is selected, and "
     "how many rounds a device waits until it may take part again (its separation R). Each page here shows one "
-    "scenario: who took part how often, what that did to the model, and at what cost. “The paper” is Sun et al., "
+    "scenario: who took part how often, what that did to the model, and at what cost. How uneven participation is, is "
+    "given as TV: the share of the reports that would have to come from other clients. “The paper” is Sun et al., "
     "“Debiasing federated learning with correlated client participation”, ICLR 2025 (arXiv 2410.01209, "
     "https://arxiv.org/abs/2410.01209); docs/paper-results.md says how to check each of its claims."
 )
@@ -210,10 +216,11 @@ FEDSIM = (
 _OVER_RUNS = {"pass": "holds", "warn": "holds in part", "fail": "does not hold"}
 
 
-def _card(answer: Answer, shown: str = "", claimed: Sequence[Mapping[str, Any]] = ()) -> Mapping[str, object]:
+def _card(answer: Answer, claimed: Sequence[Mapping[str, Any]] = ()) -> Mapping[str, object]:
     """Return what the list shows of a page: a chart, and beside what it misses its one claim."""
-    chart = next((each for each in answer.charts if each.name == shown), answer.first_picture)
+    chart = next((each for each in answer.charts if each.name == SHOWN.get(answer.name)), answer.first_picture)
     made = dict(entry(f"{answer.name}.html", answer))
+    made["title"] = TITLES.get(answer.name, made["title"])
     if made["status"] == "fail" and len(over := [each for each in claimed if each["href"] == made["href"]]) == 1:
         here, way = str(made["outcome"]).removesuffix("."), _OVER_RUNS[over[0]["status"]]
         made["outcome"] = f"{here}; that is of this run: over {over[0]['over']} the claim {way}."
@@ -224,23 +231,16 @@ def _card(answer: Answer, shown: str = "", claimed: Sequence[Mapping[str, Any]] 
 
 
 def write_list(claims_shown: Sequence[Mapping[str, Any]], sections: Mapping[str, Sequence[Answer]]) -> None:
-    """Write the page that lists reports: four to begin with, all others by question, and the paper's claims."""
-    documents, last = {each.name: each for some in sections.values() for each in some}, list(sections)[-1]
-    cards = [{**_card(documents[name], shown), "title": title} for name, (title, shown) in CARDS.items()]
+    """Write the page that lists reports, by what a reader needs, and the paper's claims."""
     met, partly, missed = map([each["status"] for each in claims_shown].count, ("pass", "warn", "fail"))
     came = f"{met} hold{'s' * (met == 1)}, {partly} in part, {missed} {'does' if missed == 1 else 'do'} not"
-    heading = f"The paper's claims: of {len(claims_shown)} with a page, {came}"
+    heading = f"The paper's claims: {came}"
     start = "Open “Start here” below, then run the same yourself."
     over = "A claim is judged over many runs; each page is of one run of it, which may miss what holds on average."
     draws = "A draw is a run whose data and participation are made anew; it counts where all its losses have converged."
-    sentences = [*(Sentence(each, TRUST) for each in (over, draws))]
-    sentences += [Sentence(start, NEXT, command=FIRST), Sentence(OTHERS, NEXT, command=BEGIN)]
-    rest = {
-        title: [_card(each, claimed=claims_shown) for each in some if each.name not in CARDS]
-        for title, some in sections.items()
-    }
+    sentences = [Sentence(start, NEXT, command=FIRST), Sentence(OTHERS, NEXT, command=BEGIN)]
+    cards = {title: [_card(each, claims_shown) for each in some] for title, some in sections.items()}
     title = "Who takes part in federated learning, and what that does to the model"
     page = Answer("index", title, title, description=FEDSIM, sentences=sentences)
-    practical = {each: rest[each] for each in sections if rest[each] and each != last}
-    listed = {"Start here: one page of each kind": cards, **practical, heading: claims_shown, last: rest[last]}
-    write_answer(page, REPORTS / "index.html", listed=listed)
+    listed = {**cards, heading: claims_shown}
+    write_answer(page, REPORTS / "index.html", listed=listed, notes={heading: f"{over} {draws}"})

@@ -254,6 +254,12 @@ def test_the_metric_that_the_scenario_asks_for_is_the_headline() -> None:
     assert trials_answer(trials).headline.startswith(
         "Participation in multiples of a fair share of group “india”: lowest at "
     )
+    error, far = "learning.fedavg.bias_error", {"learning.fedavg.bias": 0.42}  # nobody chooses where theory errs least
+    off = made_trials(lambda row, seed: sound(row, seed) | far | {error: 0.03 - 0.01 * row}, headline=error)
+    text = (
+        "Distance of “fedavg” from where theory puts it: lowest at R = 8 (0.010), highest at R = 0 (0.030); from the "
+    )
+    assert plain(trials_answer(off).headline) == f"{text}optimum it ends at most 0.42."
     answer = trials_answer(made_trials(headline=LOSS))  # the loss is the lowest where participation is least even
     assert plain(answer.headline) == "Loss of “fedavg” rises from 1 at R = 0 to 1.200 at R = 8."
     assert answer.tiles[0].label == "loss of “fedavg”"
