@@ -134,17 +134,7 @@ def stepped(sink: LogSink, simulation: Simulation, *, gated: bool = True) -> Gen
 
     server = ServerRun(simulation, clock, sink, opening, gated=gated)
     world, recorder = server.world, server.world.recorder
-    try:
-        try:
-            yield from server.hand_out(server.start(), notify)
-        except Enough:
-            server.stop()
-        server.finish()
-        yield from server.hand_out()  # the round that the stop has closed
-    finally:
-        server.forget()
-    with suppress(Enough):
-        notify()
+    yield from served([server], notify)
     if server.stalled is not None:
         server.stalled.ended_s = to_seconds(server.ended)
         raise server.stalled
@@ -256,8 +246,12 @@ class ServerRun:
         """Let the clock run until an event has happened, but yield what closes, and pass on what comes of it."""
         while True:
             closed = self._gate.closed
-            if until is not None:
-                run_until(self.world.clock, until, progress, closed)
+            while until is not None and not until.processed and not closed:
+                for _ in range(256):
+                    self.world.clock.step()
+                    if until.processed or closed:
+                        break
+                progress()
             while closed:
                 feedback = yield closed.pop(0)
                 if feedback is not None and self.world.selector.informed:
@@ -266,14 +260,26 @@ class ServerRun:
                 return
 
 
-def run_until(clock: Clock, event: simpy.Event, progress: Callable[[], None], closed: Sequence[Closed] = ()) -> None:
-    """Let the clock run until an event has happened, or something has closed; `tell` is called every so often."""
-    while not event.processed and not closed:
-        for _ in range(256):
-            clock.step()
-            if event.processed or closed:
-                break
-        progress()
+def served(servers: Sequence[ServerRun], notify: Callable[[], None]) -> Generator[Closed, Feedback | None, None]:
+    """Let servers on one clock serve until all have ended, or `notify` raises `Enough`; yield what the first closes."""
+    first, ends = servers[0], [each.start() for each in servers]
+    for end, each in zip(ends, servers, strict=True) if len(servers) > 1 else ():
+        end.callbacks.append(each.forget)  # its gauges end with it
+    try:
+        try:
+            yield from first.hand_out(first.world.clock.all_of(ends) if len(servers) > 1 else ends[0], notify)
+        except Enough:
+            for each in [each for each in servers if each.ended < 0]:
+                each.stop()
+                each.forget()
+        for each in servers:
+            each.finish()
+        yield from first.hand_out()  # the round that the stop has closed
+    finally:
+        for each in servers:
+            each.forget()
+    with suppress(Enough):
+        notify()
 
 
 def engine_of(scenario: Scenario) -> str:

@@ -1,7 +1,6 @@
 """Runs several jobs on one fleet: a server process for each, on one clock."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 from fedsim.availability.population import Strata
 from fedsim.common.errors import StalledError
@@ -11,7 +10,7 @@ from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.stop import Counts
 from fedsim.simulation.clock import Clock
-from fedsim.simulation.engine import Enough, Progress, ServerRun, Simulation, run_until
+from fedsim.simulation.engine import Progress, ServerRun, Simulation, served
 from fedsim.simulation.sharing import sharing
 
 
@@ -39,18 +38,6 @@ def simulate_jobs(
     for name, (view, population, devices) in views.items():
         simulation = Simulation(view, population, replicate, devices=devices)
         servers[name] = ServerRun(simulation, clock, sinks[name], notify, shared, scenario.jobs[name].weight)
-    ends = [each.start() for each in servers.values()]
-    for end, each in zip(ends, servers.values(), strict=True):
-        end.callbacks.append(each.forget)  # its gauges end with it
-    try:
-        run_until(clock, clock.all_of(ends), notify)
-    except Enough:
-        for each in servers.values():
-            if each.ended < 0:
-                each.stop()
-                each.forget()
-    for each in servers.values():
-        each.finish()
-    with suppress(Enough):
-        notify()
+    for _ in served([*servers.values()], notify):
+        raise AssertionError("no server of several hands out what closes")
     return {name: (to_seconds(each.ended), each.stalled) for name, each in servers.items()}
