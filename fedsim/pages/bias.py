@@ -19,6 +19,7 @@ from fedsim.run.run import Run
 FORGOTTEN = 0.01  # distance from the long run at which the start counts as forgotten
 FEW = 30  # no ratio is said of fewer counts on either side
 FEW_CLIENTS = 20  # so many are said one by one, or from least to most
+_UNLIKE = 0.1  # of the fewest local steps, by which those of groups differ at least to be shown
 _LONGEST = 40  # characters of a name that are shown
 
 
@@ -173,6 +174,13 @@ def group_spans(run: Run) -> Floats | None:
     of_part = run.series["reports"].filter(span=0)["group"].to_numpy()
     spans = np.stack([by[:, of_part == name].sum(axis=1) for name in groups], axis=1, dtype=np.float64)
     return spans if spans.sum(axis=1).all() else None
+
+
+def steps_by_group(run: Run) -> dict[str, float]:
+    """Return how many local steps the reports of each group hold on average; nothing unless they differ by a tenth."""
+    keys = {name: f"group.{name}.sessions.steps_mean" for name in run.clients["group"].unique(maintain_order=True)}
+    steps = {name: run.known[key] for name, key in keys.items() if key in run.known}
+    return steps if steps and max(steps.values()) > (1 + _UNLIKE) * min(steps.values()) else {}
 
 
 def moved_groups(run: Run) -> dict[str, tuple[float, float]]:

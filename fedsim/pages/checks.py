@@ -254,11 +254,11 @@ def _even_out(run: Run, *, harmed: bool = False) -> Mapping[str, Any]:
             return {"remedy": remedy, "command": command, "turns": ("separation",)}
     habits = [group.availability for group in scenario.population if isinstance(group.availability, Habits)]
     if bias_of(run).trend == "availability" and any(len(each.require) > 1 for each in habits):
-        remedy = "Require less of devices (`availability.require`), so that those least available come too."
-        command = ""
-        if all(each == Habits(kind="habits") for each in habits) and len(habits) == len(scenario.population):
-            less = "{kind: habits, require: [charging]}"
-            command = command_of(run.manifest, "run", {"population.*.availability": less})
+        now = listing(sorted({each for of in habits for each in of.require}))
+        remedy = f"Require less of devices than {now} (`availability.require`), so that those least available come too."
+        plain = all(each == Habits(kind="habits") for each in habits) and len(habits) == len(scenario.population)
+        less = {"population.*.availability": "{kind: habits, require: [charging]}"}
+        command = command_of(run.manifest, "run", less) if plain else ""
         return {"remedy": remedy, "command": command, "turns": ("require",)}
     study = scenario.theory.convergence
     if study is not None and run.convergence is not None and scenario.learning is None:

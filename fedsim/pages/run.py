@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.formatting import (
+    DUST,
     NO_VALUE,
     capitalized,
     count,
@@ -97,6 +98,10 @@ def trust_of(run: Run, checks: Sequence[Check]) -> Iterator[Sentence]:
     elif not any(each.turns == SEEDS and each.state is Grade.CAUTION for each in checks):
         yield Sentence("All figures are of one run, with one seed.", TRUST)
     yield from (Sentence(each.text, TRUST) for each in checks if each.name == "theory" and each.state is Grade.OK)
+    learning, rests = run.scenario.learning, min(optimizer_figures(run, "bias").values(), default=DUST) < DUST
+    if rests and learning is not None and learning.batch_size is None and run.scenario.privacy is None:
+        text = "Local gradients are exact (`batch_size` is not set): with their noise no model would come so near."
+        yield Sentence(text, TRUST)
     if ways := hidden_by_noise(run):
         yield Sentence(f"Sampling noise of the replicas hides smaller distances: {listing(ways)}.", TRUST)
 
@@ -119,7 +124,7 @@ def setup_of(run: Run) -> list[str]:
     if run.scenario.log is None:
         parts += [equation("R", ends), *([f"cool-down {duration(cooldown_s)}"] if cooldown_s else [])]
     if run.scenario.log is None or "rounds" not in run.scenario.log.unknown:
-        parts.append(_cohort(run))
+        parts.append(cohort_in_words(run))
     if server.deadline is not None:
         parts.append(f"deadline {duration(server.deadline)}")
     if (privacy := run.scenario.privacy) is not None:
@@ -135,7 +140,7 @@ def setup_of(run: Run) -> list[str]:
     return [*parts, f"seed\N{NO-BREAK SPACE}{run.manifest.get('seed', run.scenario.seed)}"]
 
 
-def _cohort(run: Run) -> str:
+def cohort_in_words(run: Run) -> str:
     """Say how many clients the server selects at a time."""
     server = run.scenario.server
     if not server.selects_once:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.formatting import (
-    DUST,
+    above_dust,
     capitalized,
     count,
     count_range,
@@ -41,6 +41,7 @@ from fedsim.pages.bias import (
     of_a_month,
     one_round,
     pace_of,
+    steps_by_group,
 )
 from fedsim.pages.methods import (
     JUMPS,
@@ -67,6 +68,7 @@ _FEW_METHODS = 3  # and methods in a headline
 ONE_SEED = " (one seed)"  # where methods are ranked
 _GAP = 0.1  # of a loss, by which it differs between groups: worth a word
 _APART = 0.01  # of a distance; a pull that is nearer to it is no news
+_NEARER = 1.5  # times as far from the optimum: worth a word
 _SMALL = 0.01  # of a loss; lesser differences are said as shares of it
 _CLOSE = 0.1  # of a fair share: what an interval must lie within to say that clients have theirs
 HARDLY = 0.02  # of the devices; half of it, of the time, is not worth a word
@@ -213,6 +215,17 @@ def by_group(run: Run, bias: Bias) -> Sentence | None:
     return Sentence(f"{of}: {listing(ways)} ({judged}).", BIAS, facts)
 
 
+def by_steps(run: Run, bias: Bias) -> Sentence | None:
+    """Say how many local steps the reports of groups hold, the fewest and the most, where they differ in that."""
+    if not (steps := steps_by_group(run)):
+        return None
+    few, many = (by(steps, key=steps.__getitem__) for by in (min, max))
+    even = "participation is even, work is not: " * (bias.seen in {Seen.EVEN, Seen.NONE})
+    text = f"{even}a report of “{few}” holds {number(steps[few], 3)} local steps on average, and one of “{many}” "
+    facts = tuple(f"group.{name}.sessions.steps_mean" for name in (few, many))
+    return Sentence(capitalized(f"{text}{number(steps[many], 3)}."), BIAS, facts)
+
+
 def share(part: ClientShare) -> Sentence:
     """Say how often some clients take part, and whether that differs from a fair share, or may do so by much."""
     judged, text = "not tested", f"{part.words} {_times(part)}"
@@ -319,19 +332,18 @@ def losses(run: Run) -> Sentence | None:
     return Sentence(f"{text}.", MODEL, facts)
 
 
-def of_tenths(run: Run) -> Sentence | None:
-    """Say what a significant bias does to the clients with most and fewest reports, beside the least loss of others."""
-    other, ends = endings(run) or ("", [])
-    worst, least = next(iter(ends), None), next(iter(ends[::-1]), None)
-    if other not in references(optimizers(run)) or worst is None or least is None or worst is least:
+def nearer(run: Run) -> Sentence | None:
+    """Say of a loss that stays biased that its mean model is nearer the optimum all the same than that of another."""
+    (other, ends), far = endings(run) or ("", []), optimizer_figures(run, "bias")
+    of = {each.name: each for each in ends if each.name in far}
+    if other not in references(optimizers(run)) or len(of) < 2:
         return None
-    keys = [f"learning.{each.name}.loss_of_tenth_{of}" for of in (10, 1) for each in (worst, least)]
-    if not worst.significant or worst.apart < 0 or not {*keys} <= {*run.known}:
+    least, most = (by(of, key=far.__getitem__) for by in (min, max))
+    if not of[least].significant or of[least].apart < 0 or far[most] < _NEARER * far[least]:
         return None
-    most, without, few, few_without = (number(run.known[key]) for key in keys)
-    text = f"The tenth with the most reports has a loss of {most} with “{worst.name}” and of {without} with "
-    text += f"“{least.name}”; the tenth with the fewest has {few} and {few_without} (not tested)."
-    return Sentence(text, MODEL, tuple(keys))
+    near, apart = (above_dust(far[name]) for name in (least, most))
+    text = f"Yet the mean model of “{least}” lies {near} from the optimum, nearer than that of “{most}” ({apart})"
+    return Sentence(f"{text}{ONE_SEED}.", MODEL, tuple(f"learning.{name}.bias" for name in (least, most)))
 
 
 def _biased(ends: Sequence[Ending], level: float | None, gained: float) -> str:
@@ -407,7 +419,6 @@ class Favoured:
 
     text: str  # of the optimizer with the widest gap; without a capital
     why: str  # what differs between the groups that the optimizer weighs; empty if nothing is known to
-    least: str  # what the optimizer with the least gap has, if that is less than half
     facts: tuple[str, ...]
     remedy: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)  # of a run that does it
@@ -423,18 +434,17 @@ def favoured(run: Run) -> Favoured | None:
     if len(groups) < 2 or not names:
         return None
     gaps = {name: float(np.ptp([each[name] for each in every.values()])) for name in names}
-    name, least = (by(gaps, key=gaps.__getitem__) for by in (max, min))
+    name = max(gaps, key=gaps.__getitem__)
     best, worst = (by(groups, key=lambda group: every[group][name]) for by in (min, max))
     if gaps[name] < _GAP * abs(every[best][name]):
         return None
     text = f"the mean model of “{name}” fits the data of “{best}” (loss {number(every[best][name], 3)}) better than "
     text += f"those of “{worst}” ({number(every[worst][name], 3)})"
-    other = f" That of “{least}” has {number(every[best][least], 3)} and {number(every[worst][least], 3)}."
-    keys = [f"learning.{of}.{groups[group]}" for of in dict.fromkeys((name, least)) for group in (best, worst)]
+    keys = [f"learning.{name}.{groups[group]}" for group in (best, worst)]
     choice, deadline_s = choices.get(name), run.scenario.server.deadline
     ends = (best, worst)
     fresh, old = (run.known.get(f"group.{group}.staleness.mean", 0.0) for group in ends)
-    more, fewer = (run.known.get(f"group.{group}.sessions.steps_mean", 0.0) for group in ends)
+    more, fewer = (steps_by_group(run).get(group, 0.0) for group in ends)
     first, last = moved_groups(run).get(best, (0.0, 0.0))
     kind, options = ("", dict[str, Any]()) if choice is None else (choice.kind, choice.options)
     why, remedy, settings = "", "", dict[str, str]()
@@ -443,7 +453,7 @@ def favoured(run: Run) -> Favoured | None:
         remedy = f"Sweep how much “{name}” discounts stale reports (`exponent`)."
         settings = _sweep(run, name, "exponent", [0, 0.25, 0.5])
     elif kind.endswith("fedavg") and options.get("counts") != "steps" and more > (1 + _GAP) * fewer:
-        why = f", whose reports hold {number(fewer, 3)} local steps, not {number(more, 3)}"
+        why = ", whose reports hold fewer local steps"
         remedy = f"Set a longer deadline, with which “{worst}” does more local steps." if deadline_s else ""
         settings = {"server.deadline": f"{2 * deadline_s:g}s"} if deadline_s else {}
     elif kind == "debiased_fedavg" and not options.get("forgetting") and first < min(1.0, last):
@@ -456,8 +466,7 @@ def favoured(run: Run) -> Favoured | None:
             other += f"{_ratio(part.times)} times its fair share, not significantly different from 1."
         remedy = f"Sweep how fast “{name}” forgets: counts of about the last 100, 30 and 10 rounds (`forgetting`)."
         settings = _sweep(run, name, "forgetting", [0.01, 0.03, 0.1])
-    least = other if gaps[least] < gaps[name] / 2 else ""
-    return Favoured(text, why, least, tuple(keys), remedy, settings)
+    return Favoured(text, why, tuple(keys), remedy, settings)
 
 
 def _sweep(run: Run, name: str, option: str, values: Sequence[float]) -> dict[str, str]:
@@ -470,9 +479,9 @@ def _sweep(run: Run, name: str, option: str, values: Sequence[float]) -> dict[st
 
 
 def by_group_of_data(run: Run) -> Sentence | None:
-    """Say which group an optimizer favours, why, and which other treats both alike."""
+    """Say which group an optimizer favours, and why."""
     gap = favoured(run)
-    return None if gap is None else Sentence(f"{capitalized(gap.text)}{gap.why}.{gap.least}", MODEL, gap.facts)
+    return None if gap is None else Sentence(f"{capitalized(gap.text)}{gap.why}.", MODEL, gap.facts)
 
 
 def noise_cost(run: Run) -> Sentence | None:
@@ -501,8 +510,7 @@ def by_figure(run: Run, key: str) -> dict[str, str]:
     if entry is None or not entry.better or split(key)[1].get("optimizer") not in every or len(every) < 2:
         return {}
     order = sorted(every, key=lambda name: every[name] if entry.better == "lower" else -every[name])
-    write, rests = wording_of(key).write, f"below {number(DUST)}" if figure == "bias" else wording_of(key).write(0.0)
-    return {name: rests if 0 <= every[name] < DUST else write(every[name]) for name in order}
+    return {name: wording_of(key).write(every[name]) for name in order}
 
 
 def against_methods(run: Run, key: str) -> Sentence | None:
@@ -516,7 +524,10 @@ def against_methods(run: Run, key: str) -> Sentence | None:
     best = [each for each in order if every[each] == every[order[0]]]
     beaten = [shown[each] for each in order[order.index(name) :] if every[each] != every[name]]
     if name in best:
+        apart = {each: abs(every[each] - every[order[0]]) for each in order}
+        last = [shown[each] for each in order[len(best) + 1 :] if apart[each] >= (1 - _GAP) * apart[order[-1]]]
         second = f", then {shown[order[len(best)]]}" if len(best) < len(order) else ""
+        second += f"; {listing_of(last, _FEW_METHODS)} {'is' if len(last) == 1 else 'are'} last" if last else ""
         text = f"{listing([shown[each] for each in best])} {'is' if len(best) == 1 else 'are'} best{second},"
     else:
         ahead = f"ahead of {listing_of(beaten, _FEW_METHODS)}, but {shown[best[0]]} is best"
@@ -710,8 +721,8 @@ def sentences(run: Run) -> Iterator[Sentence]:
     even = how_even(run, bias), how_even_pull(run, bias)
     by_question: dict[str, list[Sentence | None]] = {
         WHAT: [staleness(run), how_often(run), of_study(run)],
-        BIAS: [trend(bias), *map(contrast, widest), *even, groups, long_run(run)],
-        MODEL: [None if unranked else losses(run), of_tenths(run), by_group_of_data(run), swing(run), noise_cost(run)],
+        BIAS: [by_steps(run, bias), trend(bias), *map(contrast, widest), *even, groups, long_run(run)],
+        MODEL: [None if unranked else losses(run), nearer(run), by_group_of_data(run), swing(run), noise_cost(run)],
         PRIVACY: [],
         COST: [costs(run), kept(run), waiting(run), wasted(run)],
     }

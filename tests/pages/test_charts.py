@@ -207,6 +207,20 @@ def test_several_lines_and_rules_have_a_legend_and_one_has_none() -> None:
         assert [text.get_text() for legend in figure.legends for text in legend.get_texts()] == names
 
 
+@pytest.mark.parametrize(
+    ("margins", "said"), [((0.1, 0.1, 0.1), True), ((0.01, 0.01, 0.01), False), ((1, 0, 0), False)]
+)
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_a_band_that_cannot_be_seen_has_no_entry_in_the_legend(
+    margins: tuple[float, ...], said: bool, scale: AxisScale
+) -> None:
+    y, figure = np.array([1.0, 2.0, 3.0]), Figure(figsize=(3.5, 2.4))
+    series = [Series("a", y, y, margin=np.array(margins)), Series("b", y, y[::-1])]
+    line_plot("some", "Some", series, AxisLook("x"), AxisLook("y", scale)).draw(figure.subplots())
+    texts = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    assert (series[0].interval in texts) == said
+
+
 def test_the_table_of_lines_has_values_to_the_digits_that_their_intervals_leave() -> None:
     x, y = np.array([1.0, 2.0]), np.array([1.2345, 2.3456])
     series = [Series("plain", x, y), Series("judged", x[:1], y[:1], margin=np.array([0.03]))]

@@ -14,13 +14,13 @@ import pytest
 from fedsim import Scenario, simulate
 from fedsim.common.formatting import NO_VALUE, number
 from fedsim.measure.verdict import Look
-from fedsim.pages.bias import bias_of
+from fedsim.pages.bias import Seen, bias_of
 from fedsim.pages.charts.learning import loss_charts, noise_chart
 from fedsim.pages.checks import checks_of
 from fedsim.pages.methods import compare_losses
 from fedsim.pages.run import run_answer, setup_of
 from fedsim.pages.tables import learning_table
-from fedsim.pages.words import by_group_of_data, kept, losses, measured, noise_cost, of_tenths, share, swing
+from fedsim.pages.words import by_group_of_data, by_steps, kept, losses, measured, nearer, noise_cost, share, swing
 from fedsim.run.check import Grade
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
@@ -252,8 +252,10 @@ def test_without_a_reference_the_lowest_loss_is_advised(
         ((0.1, 0.3), "“fedavg” (0.100) is best, then “b” (0.300)"),
         ((0.3, 0.1), "“fedavg” (0.300) is behind the others, of which “b” (0.100) is best"),
         ((0.3, 0.1, 0.5), "“fedavg” (0.300) is ahead of “c” (0.500), but “b” (0.100) is best"),
-        ((0.0, 3e-14), "“fedavg” (below 1e\N{MINUS SIGN}9) is best, then “b” (below 1e\N{MINUS SIGN}9)"),
+        ((3e-14, 3e-11), "“fedavg” (0) is best, then “b” (below 1e\N{MINUS SIGN}9)"),
         ((0.1, 0.1), "“fedavg” (0.100) and “b” (0.100) are best"),
+        ((0.1, 0.3, 0.9), "“fedavg” (0.100) is best, then “b” (0.300); “c” (0.900) is last"),
+        ((0.1, 0.9, 0.92), "“fedavg” (0.100) is best, then “b” (0.900); “c” (0.920) is last"),
     ],
 )
 def test_a_figure_beside_those_of_others_begins_with_the_verdict(
@@ -299,7 +301,7 @@ STEPS = {"group.group 0.sessions.steps_mean": 3.7, "group.group 1.sessions.steps
         ),
         ({"kind": "fedbuff", "exponent": 0}, (10.3, 6.5), STALE, "."),
         ({"kind": "fedbuff"}, (6.5, 10.3), STALE, "."),  # the group with the stale reports is favoured
-        ({"kind": "fedavg"}, (11.0, 6.3), STEPS, ", whose reports hold 3.7 local steps, not 9.95."),
+        ({"kind": "fedavg"}, (11.0, 6.3), STEPS, ", whose reports hold fewer local steps."),
         ({"kind": "debiased_fedavg", "counts": "steps"}, (11.0, 6.3), STEPS, "."),
         ({"kind": "fednova"}, (11.0, 6.3), STEPS, "."),
         ({"kind": "fedavg"}, (8.1, 8.0), STEPS, None),
@@ -416,15 +418,57 @@ def test_debiasing_is_advised_only_where_it_may_help(
     assert check.text not in [each.text for each in run_answer(given).alarms]  # a finding, and no reason against trust
 
 
-@pytest.mark.parametrize(("above", "says"), [(0.4, True), (0.0, False), (-0.4, False)])
-def test_what_a_bias_does_to_those_with_most_and_fewest_reports(run: Run, above: float, says: bool) -> None:
+@pytest.mark.parametrize(
+    ("above", "far", "says"),
+    [
+        (0.4, (0.06, 0.16), "Yet the mean model of “a” lies 0.06 from the optimum, nearer than that of “b” (0.16)"),
+        (0.4, (0.16, 0.0), None),  # the nearer one does not stay biased
+        (0.4, (0.15, 0.16), None),
+        (0.0, (0.06, 0.16), None),
+        (-0.4, (0.06, 0.16), None),
+    ],
+)
+def test_a_loss_that_stays_biased_may_have_the_nearer_mean_model(
+    run: Run, above: float, far: tuple[float, float], says: str | None
+) -> None:
     given = trained(run, {"a": 5.0 + above, "b": 4.9, "a_uniform": 5.0})
-    tenths = dict(zip(("a.loss_of_tenth_10", "b.loss_of_tenth_10", "a.loss_of_tenth_1"), (1.0, 2.0, 3.0), strict=True))
-    known = {f"learning.{key}": value for key, value in {**tenths, "b.loss_of_tenth_1": 4.0}.items()}
-    said = of_tenths(changed(given, metrics={**given.metrics, **known}))
-    text = "The tenth with the most reports has a loss of 1 with “a” and of 2 with “b”; the tenth with the fewest has 3"
-    assert (said and said.text) == (f"{text} and 4 (not tested)." if says else None)
-    assert of_tenths(given) is None
+    known = dict(zip(("learning.a.bias", "learning.b.bias"), far, strict=True))
+    said = nearer(changed(given, metrics={**given.metrics, **known}))
+    assert (said and said.text) == (says and f"{says} (one seed).")
+    assert nearer(given) is None
+
+
+@pytest.mark.parametrize(
+    ("far", "batch_size", "says"), [(0.0, None, True), (3e-14, None, True), (0.01, None, False), (0.0, 8, False)]
+)
+def test_a_model_at_rest_owes_it_to_exact_gradients(run: Run, far: float, batch_size: int | None, says: bool) -> None:
+    given = trained(run, {"fedavg": 5.0})
+    assert given.scenario.learning is not None
+    learning = given.scenario.learning.model_copy(update={"batch_size": batch_size})
+    scenario = given.scenario.model_copy(update={"learning": learning})
+    given = changed(given, scenario=scenario, metrics={**given.metrics, "learning.fedavg.bias": far})
+    texts = [each.text for each in run_answer(given).trust]
+    assert any(each.startswith("Local gradients are exact") for each in texts) == says
+    table = learning_table(given)
+    assert table is not None
+    assert ("0" in table.rows[0]) == (far < 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("seen", "steps", "begins"),
+    [
+        (Seen.NONE, STEPS, "Participation is even, work is not: a report of “group 0” holds 3.7 local steps on "),
+        (Seen.BIAS, STEPS, "A report of “group 0” holds 3.7 local steps on "),
+        (Seen.NONE, {**STEPS, "group.group 1.sessions.steps_mean": 3.9}, None),
+        (Seen.NONE, {}, None),
+    ],
+)
+def test_even_participation_may_be_uneven_work(
+    run: Run, seen: Seen, steps: Mapping[str, float], begins: str | None
+) -> None:
+    given = by_group(run, {"kind": "fedavg"}, (8.1, 8.0), steps)
+    said = by_steps(given, replace(bias_of(given), seen=seen))
+    assert (said and said.text) == (begins and f"{begins}average, and one of “group 1” 9.95.")
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,8 @@ _DESCRIBED = 8  # lines or rows described at most
 _ROW_NAME = 28  # characters of a name that fit to the left of a row
 _POINT_NAME = 30  # and beside a point
 _LETTER = 0.027  # of the width of the axes, what a letter of such a name takes
-_SEEN = 0.01  # of the range of a chart: narrower bands are not seen, nor are nearer lines apart
+_SEEN = 0.01  # of the range of a chart: nearer lines are not seen apart
+_BAND = 0.03  # of the range: a band that is wider at half of the points of its line can be seen
 _COVERED = 0.02  # of the range, in which half of the points of a line lie that another covers
 _UNDER = 2  # lines under others that a legend names at most
 _BARS = 80.0  # points that all bars above each other take at most
@@ -146,6 +147,11 @@ def _floor(values: Floats) -> float:
     return float(values.max(initial=0.0)) * 10.0**-_DECADES
 
 
+def _place(values: Floats, scale: marks.AxisScale, ys: Floats) -> Floats:
+    """Return where values lie on an axis of this scale, on which all are drawn: on a logarithmic one their powers."""
+    return np.log10(np.maximum(values, _floor(ys))) if marks.is_log(scale, ys) else values
+
+
 def _together(series: Sequence[Series], scale: marks.AxisScale) -> list[Series]:
     """Draw lines that cannot be distinguished once, under the names of all."""
     ys = np.concatenate([np.zeros(0), *(each.y[np.isfinite(each.y)] for each in series)])
@@ -168,8 +174,8 @@ def _together(series: Sequence[Series], scale: marks.AxisScale) -> list[Series]:
 
 def _under(line: Series, later: Sequence[Series], scale: marks.AxisScale, ys: Floats) -> str:
     """Name a line, and the one that is drawn over most of it, where there is one."""
-    placed = (lambda values: np.log10(np.maximum(values, _floor(ys)))) if marks.is_log(scale, ys) else np.asarray
-    near, alike = _COVERED * np.ptp(placed(ys)), [each for each in later if np.array_equal(each.x, line.x)]
+    placed, alike = partial(_place, scale=scale, ys=ys), [each for each in later if np.array_equal(each.x, line.x)]
+    near = _COVERED * np.ptp(placed(ys))
     over = [each.name for each in alike if np.median(np.abs(placed(each.y) - placed(line.y))) < near]
     both = over and line.name and len(line.x) > 1 and {line.look, *(each.look for each in alike)} == {"line"}
     return f"{line.name} (under {over[0]})" if both else line.name
@@ -210,7 +216,8 @@ def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Seque
                 drawn = axes.vlines(each.x, low, high, color=each.color, linewidth=1)
             else:
                 drawn = axes.fill_between(each.x, low, high, color=each.color, alpha=0.16, linewidth=0)
-            if (np.nan_to_num(high - low) > _SEEN * np.ptp(ys)).any():
+            low, high, every = (_place(each, y.scale, ys) for each in (low, high, ys))
+            if np.median(np.nan_to_num(high - low)) > _BAND * np.ptp(every):
                 margins.setdefault(each.interval, drawn)
         if each.look == "bars":
             axes.fill_between(each.x, 0, each.y, step="mid", color=each.color, alpha=0.25, linewidth=0)

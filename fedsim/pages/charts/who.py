@@ -10,7 +10,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.formatting import count, duration, listing, number, percent
 from fedsim.common.instants import time_unit
 from fedsim.measure.frequencies import fair_counts, gini
-from fedsim.pages.bias import Bias, Seen, bias_of, group_spans, moved_groups, of_a_month, pace_of
+from fedsim.pages.bias import Bias, Seen, bias_of, group_spans, moved_groups, of_a_month, pace_of, steps_by_group
 from fedsim.pages.charts import Chart, marks
 from fedsim.pages.charts.plot import POINTS, AxisLook, Rows, Rule, Series, line_plot, row_plot
 from fedsim.pages.tables import GROUP_ROWS
@@ -19,7 +19,6 @@ from fedsim.run.run import Run
 _IN_ORDER = ("group", "zone", "weight", "availability", "speed", "client")  # of the ways to part the clients
 _NAMES = {"group": "groups", "zone": "zones", "weight": "weights"}  # of the charts of these kinds, after ``who-``
 _SHARE = "participation share (1: equal)"
-_UNLIKE = 0.1  # of the fewest local steps, by which groups differ at least where these are drawn
 _GROUPS = 8  # groups that are shown at most where none differs significantly
 
 
@@ -47,7 +46,12 @@ def who_charts(run: Run, bias: Bias) -> list[Chart | None]:
     kinds = [kind for kind in dict.fromkeys(shown) if kind != first]
     others = [_row_chart(run, ways[kind], f"who-{_NAMES.get(kind, kind)}") for kind in kinds]
     alone = alone and replace(alone, aside=bias.seen is not Seen.UNMEASURED and not bias.whole)
-    return [_row_chart(run, ways[first], "who"), *others, *([alone] if ways[first]["noun"][0] != "client" else [])]
+    even = bias.seen in {Seen.EVEN, Seen.NONE} and run.scenario.learning is not None  # and the page is of that
+    return [
+        replace(_row_chart(run, ways[first], "who"), aside=even),
+        *others,
+        *([alone] if ways[first]["noun"][0] != "client" else []),
+    ]
 
 
 def _row_chart(run: Run, way: pl.DataFrame, name: str) -> Chart:
@@ -89,9 +93,7 @@ def _row_chart(run: Run, way: pl.DataFrame, name: str) -> Chart:
 
 def steps_chart(run: Run) -> Chart | None:
     """Draw how many local steps the reports of each group hold; None unless groups differ in that by a tenth."""
-    keys = {name: f"group.{name}.sessions.steps_mean" for name in run.clients["group"].unique(maintain_order=True)}
-    means = {name: run.known[key] for name, key in keys.items() if key in run.known}
-    if not 1 < len(means) <= _GROUPS or max(means.values()) <= (1 + _UNLIKE) * min(means.values()):
+    if not 1 < len(means := steps_by_group(run)) <= _GROUPS:
         return None
     values, full = np.array([*means.values()]), np.full(len(means), True)
     rows = Rows([*means], values, None, full, ("measured", ""), "local steps of a report, on average", scale="from 0")
