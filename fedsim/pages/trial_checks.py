@@ -70,7 +70,7 @@ Checks: TypeAlias = Callable[[Trials], Iterable[Check]]
 def checks_of_trials(trials: Trials) -> Iterator[Check]:
     """Yield what became of each check, in the order of the list."""
     listed, by_loss = TRIAL_CHECKS, aim_of(trials).metric.startswith("learning.") or by_optimizer(trials) is not None
-    if not by_loss:  # what is cured first is a doubt about what settings are compared by
+    if not by_loss and theory_of_sides(trials) is None:  # what is cured first is a doubt about what is compared
         listed = tuple(sorted(listed, key=lambda checks: checks is settled_losses))
     for checks in FACT_CHECKS if trials.stage == FACTS else listed:
         if checks not in _OF_CHOICE or not untrained(trials):
@@ -410,6 +410,9 @@ def _feasible(trials: Trials) -> Iterator[Check]:
     early, contrast = stopped_early(trials), judge_settings(trials).contrast
     if early[row]:
         text = f"{capitalized(name)} {why_unfit(trials, row, time=True)}."
+        left = listing_of([trials.names[each] for each in np.flatnonzero(judge_settings(trials).unfit).tolist()], NAMED)
+        if left and not early[contrast.order].all():
+            text += f" It is compared all the same, unlike {left}: no setting that did its rounds is as good."
         more = "Give runs more time (`stop.duration`)."
         yield Check("ended", Grade.CAUTION, text, name, _FEASIBLE[1:], more, _until_done(trials, rounds), LENGTH)
         return

@@ -225,7 +225,7 @@ def _choice(trials: Trials) -> str:
     (contrast, names, wording), row, paces = ranking, judged.choice, means(trials, pace_metric(trials))
     if contrast.best is None or row is None:
         return f"nothing to choose by: no run has a value of {wording.metric}"
-    if SIDE in trials.parameters and len(names) == 2 and (open_ := _not_apart(ranking)):
+    if SIDE in trials.parameters and len(names) == 2 and (open_ := _not_apart(trials)):
         return open_
     if judged.why is Why.ENOUGH:
         return _enough(trials, ranking, row)
@@ -249,9 +249,9 @@ def _choice(trials: Trials) -> str:
     return _leading(ranking, choose, kept)
 
 
-def _not_apart(ranking: Ranking) -> str:
-    """Say of two sides that they do not differ significantly; "" where they do."""
-    contrast, names, wording = ranking
+def _not_apart(trials: Trials) -> str:
+    """Say of two sides that they do not differ significantly, and by how much theory has it; "" where they do."""
+    contrast, names, wording = ranking = ranking_of(trials)
     other = next((row for row in contrast.order.tolist() if row != contrast.reference), None)
     if other is None or contrast.states[other] is Standing.DIFFERS:
         return ""
@@ -259,12 +259,17 @@ def _not_apart(ranking: Ranking) -> str:
     about, both = "no more than about " * bool(np.isfinite(half)), f"{ranking.at(0)} and {ranking.at(1)}"
     by = wording.difference(apart + half if about else apart, sign=False)
     words = f"how even participation is (TV{wording.from_uniform})" if wording.from_uniform else wording.words
-    text = f"no significant difference in {words}: {both}, {about}{by} apart"
     if contrast.states[other] is Standing.SAME or not contrast.difference[other]:
-        text = f"{wording.words} is the same at {names[0]} and {names[1]}: {ranking.value(0)}"
-    elif contrast.states[other] is Standing.UNTESTED:
-        text = f"{words}: {both}; one run each is no test"
-    return text
+        return f"{wording.words} is the same at {names[0]} and {names[1]}: {ranking.value(0)}"
+    if contrast.states[other] is Standing.UNTESTED:
+        return f"{words}: {both}; one run each is no test"
+    if (theory := theory_of_sides(trials)) is not None:
+        near, far = np.argsort(theory).tolist()
+        more, ends = wording_of(L1).difference(np.ptp(theory), sign=False), [tv(theory[each]) for each in (far, near)]
+        text = f"{names[far]} is {more} further from uniform than {names[near]}, {' for '.join(ends)}"
+        text = f"by theory {text if len({*ends}) > 1 else f'both are {ends[0]} from uniform'} (TV)"
+        return f"{text}; measured, they are {wording.difference(apart, half, sign=False)} apart, not significantly"
+    return f"no significant difference in {words}: {both}, {about}{by} apart"
 
 
 def _enough(trials: Trials, ranking: Ranking, row: int) -> str:
@@ -373,7 +378,9 @@ def _leading(ranking: Ranking, choose: str = "", among: str = "") -> str:
         return f"{text}, but no difference is significant" if choose else f"no difference is significant: {text}"
     if tied:
         return f"{text}, {others} not significantly worse"
-    if worse := int(contrast.differs.sum()):
+    if (worse := int(contrast.differs.sum())) and choose:
+        return f"{text}, significantly"
+    if worse:
         done = "" if among else " compared" if Standing.NO_VALUE in contrast.states else " that were tried"
         return f"{text}; {f'each of the {worse} others{done}' if worse > 1 else 'the other'} is significantly worse"
     return text
@@ -482,13 +489,7 @@ def _of_sides(trials: Trials) -> Iterator[Sentence]:
     if who := listing([f"“{name}”" for name in open_ if name not in twins(trials)]):
         yield Sentence(f"What participation does to the loss of {who} cannot be said yet: it has not converged.", MODEL)
     settled = [each for each in losses_of(trials) if split(each)[1]["optimizer"] not in open_]
-    if (theory := theory_of_sides(trials)) is not None:
-        near, far = np.argsort(theory).tolist()
-        by, ends = wording_of(L1).difference(np.ptp(theory), sign=False), [tv(theory[each]) for each in (far, near)]
-        text = f"{trials.names[far]} {by} further from uniform: {' for '.join(ends)}"
-        yield Sentence(f"Theory puts {text if len({*ends}) > 1 else f'both {ends[0]} from uniform'}.", BIAS, (COVERED,))
-    far_apart = () if theory is not None and _not_apart(ranking_of(trials)) else (bias,)  # else the headline has them
-    for about, metrics in {BIAS: far_apart, MODEL: settled, COST: (pace_metric(trials), _HOURS)}.items():
+    for about, metrics in {BIAS: (bias,), MODEL: settled, COST: (pace_metric(trials), _HOURS)}.items():
         for metric in dict.fromkeys(each for each in metrics if np.isfinite(trials.samples(each)).any()):
             alone = about == MODEL and Standing.UNTESTED in contrasts(trials, metric, less_is_better=True).states
             text = f"{capitalized(_extremes(trials, metric))}{' One run each is no test.' * alone}"
@@ -521,14 +522,18 @@ def _of_groups(trials: Trials, row: int) -> Iterator[Sentence]:
 
 def _of_parts(trials: Trials, row: int) -> Iterator[Sentence]:
     """Say what the loss of the choice is made of, and in short what those of other optimizers are made of."""
-    who, where = "The loss", f"at {trials.names[row]} "
+    who, where, both = "The loss", f"at {trials.names[row]} ", list[Floats]()
     for name, parts in loss_parts(trials).items():
         whole, *rest = [(words, float(means(trials, metric)[row])) for words, metric in parts.items()]
         if np.isfinite([value for _, value in (whole, *rest)]).all():
             of = listing([f"{fixed(value)} {words}" for words, value in rest])
             text = f"{who} of “{name}” {where}lies {fixed(whole[1])} above the optimum: {of}."
             yield Sentence(text, MODEL, tuple(parts.values()))
-            who, where = "That", ""
+            who, where, both = "That", "", [*both, trials.samples(parts["whole loss"])[row]]
+    for apart in [interval(both[1] - both[0])] if len(both) == 2 else ():
+        if abs(apart.mean) <= apart.half:
+            text = f"The two tie: they are {give_or_take(abs(float(apart.mean)), float(apart.half))} apart."
+            yield Sentence(text, MODEL)
 
 
 def _of_costs(trials: Trials, judged: JudgedSettings, row: int) -> Iterator[Sentence]:
@@ -550,7 +555,7 @@ def _of_costs(trials: Trials, judged: JudgedSettings, row: int) -> Iterator[Sent
         if soonest.states[row] is Standing.DIFFERS:
             text += f", and after {duration(times[soon])} at {names[soon]}"
         elif len(soonest.order) > 1:
-            text += ", and at no setting significantly sooner with every seed"
+            text += ", and at no other significantly sooner"
         yield Sentence(f"{text}.", COST, (target,))
     if ties := [each for each in judged.tied if spent[each] < 0.9 * spent[row]]:
         least, wording = min(ties, key=spent.__getitem__), wording_of(judged.aim.metric)
@@ -723,6 +728,7 @@ def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Ite
     else:
         yield Section("points", "Settings", tuple(_first_charts(trials, row)), [settings])
         drawn = [parts_chart(trials, *each, row) for each in parts.items()]
+        drawn = [each and replace(each, aside=at > 0) for at, each in enumerate(drawn)]  # the first is chosen by
     loss = next((each for each in (aim_of(trials).metric, *losses_of(trials)) if each.endswith(_LOSSES)), None)
     several = any(name.startswith("learning.problem") for name in trials.swept)  # problems, each with its own losses
     paced = [] if loss is None or several else [pace_chart(trials, loss, "loss-and-pace", "Loss beside pace")]

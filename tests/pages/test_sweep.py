@@ -80,6 +80,7 @@ def test_the_trade_off_has_a_mark_for_each_setting(sweep: Trials) -> None:
     np.testing.assert_allclose(pace, [per_day(*pair) for pair in pairs], rtol=1e-3)
     np.testing.assert_allclose(bias, [50 * l1(*pair, 2) for pair in pairs], rtol=1e-3)
     assert [plain(sweep.names[row]) for row in ends] == [f"R = {r}, cohort = 5" for r in SEPARATIONS]
+    assert chart.finding.startswith("No other setting is both faster and more even than R")
     assert plain(sweep.names[judge_settings(sweep).choice or 0]) == "R = 8, cohort = 5"
 
 

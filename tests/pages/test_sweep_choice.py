@@ -14,6 +14,7 @@ from fedsim.common.errors import RunError
 from fedsim.common.formatting import NO_VALUE, capitalized
 from fedsim.pages import write_report
 from fedsim.pages.answer import NEXT, Grade
+from fedsim.pages.charts.sweeps import trade_off_chart
 from fedsim.pages.expectations import sweep_verdict
 from fedsim.pages.trial_checks import gained
 from fedsim.pages.trial_tables import marked, settings_table, standings
@@ -62,6 +63,9 @@ def test_without_an_objective_bias_is_set_against_pace(tmp_path: Path) -> None:
     title, text = said(sweep_of(tmp_path, ORDINARY))
     even = "R = 1 is the most even and R = 0 the fastest: 20.0 points nearer to uniform for 22.2 % less pace"
     assert title == f"{even}."
+    slower = trade_off_chart(sweep_of(tmp_path / "slower", [(0.4, 960), (0.2, 700)]))
+    assert slower is not None
+    assert slower.finding == "The more even a setting is, the slower it is."
     early = sweep_of(tmp_path / "early", ORDINARY, more={"rounds.count": 200.0})
     assert said(early)[0] == f"{even} (R = 1 did not do all its rounds)."
     answer = trials_answer(trials := sweep_of(tmp_path / "tiles", ORDINARY))
@@ -219,7 +223,7 @@ def test_the_scenario_s_objective_chooses_among_what_keeps_its_conditions(tmp_pa
     title, text = said(sweep)
     assert title == (
         "Choose R = 2: it has the most even participation (30.0 % ± 0.1 points from uniform) of those that keep "
-        "the conditions; the other is significantly worse."
+        "the conditions, significantly."
     )
     assert "R = 2 keeps `updates.per_day >= 750`. Without the conditions R = 1 would be best, with 20.0 %." in text
     assert "not sure" not in text
@@ -492,8 +496,29 @@ def test_a_choice_that_stalls_is_a_reason_for_doubt(tmp_path: Path) -> None:
     assert doubts["ended"] == "R = 1 did 87 of 200 rounds in 7 d: all would take about 16.1 d."
     good = {"rounds.shortage_share": 0.1, "rounds.count": 200.0}
     whole = trials_answer(sweep_of(tmp_path / "good", ORDINARY, scenario, more=good))
-    assert answer.headline.startswith(whole.headline.partition(";")[0].removesuffix("."))
+    assert answer.headline.startswith(whole.headline.partition(", significantly")[0])
     assert not {"cohorts", "ended"} & {each.name for each in whole.alarms}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "says"), [((170, 200, 60), True), ((170, 200, 200), False), ((170, 170, 60), False)]
+)
+def test_why_one_that_fell_short_is_compared_and_another_is_not(
+    tmp_path: Path, rounds: tuple[float, ...], says: bool
+) -> None:
+    def measure(index: int, seed: int) -> dict[str, float]:
+        noise = 0.002 * float(np.random.default_rng([index, seed]).normal())
+        return {L1: 0.2 + 0.1 * index + noise, UPDATES: 900.0, "rounds.count": rounds[index]}
+
+    scenario = decide(L1) | {"stop": {"rounds": 200, "duration": "7d"}}
+    points = [{SEPARATION: r} for r in (1, 2, 3)]
+    answer = trials_answer(
+        Trials.read(write_points(tmp_path / "s", points, measure, scenario=scenario, seeds=range(4)))
+    )
+    (text,) = (plain(each.text) for each in answer.checks if each.name == "ended")
+    assert text.startswith("R = 1 did 170 of 200 rounds in 7 d: all would take about 8.24 d.")
+    why = "It is compared all the same, unlike R = 3: no setting that did its rounds is as good."
+    assert text.endswith(why) == says
 
 
 LOSS = "learning.fedavg.loss"

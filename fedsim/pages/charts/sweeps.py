@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.common.formatting import count, cut, listing, listing_of, number, percent
+from fedsim.common.formatting import count, cut, listing_of, number, percent
 from fedsim.common.intervals import student_quantile
 from fedsim.measure.metrics import describe
 from fedsim.measure.noise import DEGREES
@@ -137,12 +137,9 @@ def parts_chart(trials: Trials, name: str, parts: Mapping[str, str], chosen: int
     if not trials.axis.ordered or sum(map(len, trials.axis.marks)) > _MARKS:
         return None  # the table has them
     notes = ["Each part is the difference of two runs over the same log, of which one has one thing less."]
-    none = {words: [trials.axis.named(x) for x in line.x[line.mean <= 0]] for words, line in lines.items()}
-    absent = [f"{words} at {listing(places)}" for words, places in none.items() if places]
-    finding = f"Not drawn, being 0 or less on a logarithmic axis: {listing(absent)}." if absent else ""
     look, title = (_along(trials.axis), AxisLook("loss above the optimum", "log")), f"Loss of “{name}” and its parts"
     series = [replace(each, margin=None) if at else each for at, each in enumerate(_series(trials.axis, lines, chosen))]
-    return line_plot(f"parts-{name}", title, series, *look, notes=notes, finding=finding)
+    return line_plot(f"parts-{name}", title, series, *look, notes=notes)
 
 
 def pace_chart(trials: Trials, metric: str, name: str, title: str) -> Chart | None:
@@ -183,7 +180,10 @@ def trade_off_chart(trials: Trials) -> Chart | None:
     if front is None or chart is None:
         return None
     best = listing_of([trials.names[row] for row in front], _LINES)
-    return replace(chart, finding=f"No other setting is both faster and more even than {best}.")
+    finding = f"No other setting is both faster and more even than {best}."
+    if len(front) == len(trials.names) > 1:
+        finding = "The more even a setting is, the slower it is."
+    return replace(chart, finding=finding)
 
 
 @lru_cache(4)
