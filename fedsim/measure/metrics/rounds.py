@@ -26,9 +26,9 @@ class RoundMetrics:
         rounds.duration.mean | s | From selection until the close, on average; of a version, from its beginning until its step. # better: lower; needs: rounds
         rounds.duration.p50 | s | From selection until the close, or of a version, median. # better: lower; label: median length of a round; needs: rounds; short: round length
         rounds.duration.p95 | s | From selection until the close, or of a version, 95th percentile. # better: lower; label: 95th percentile of lengths of rounds; needs: rounds
-        rounds.per_day | 1/d | Rounds per day of simulated time. # better: higher; label: rounds per simulated day; needs: rounds
-        updates.per_day | 1/d | Model updates per day of simulated time: rounds that took a report, or full versions of a buffered server. # better: higher; label: model updates per simulated day; needs: rounds
-        reports.per_day | 1/d | Reports taken per day of simulated time. # better: higher; label: reports taken per simulated day
+        rounds.per_day | 1/d | Rounds per day of all simulated time, of which the last day may be a part. # better: higher; label: rounds per simulated day; needs: rounds
+        updates.per_day | 1/d | Model updates per day of all simulated time, of which the last day may be a part: rounds that took a report, or full versions of a buffered server. # better: higher; label: model updates per simulated day; needs: rounds
+        reports.per_day | 1/d | Reports taken per day of all simulated time, of which the last day may be a part. # better: higher; label: reports taken per simulated day
         reports.wanted | | Reports that a full round takes, or a version of a buffered server. # needs: rounds
         selection.eligible.mean | clients | Eligible clients at selection, on average; needs records.eligible.
         selection.eligible.min | clients | The fewest eligible clients at a selection; needs records.eligible.
