@@ -68,6 +68,7 @@ _FEW_METHODS = 3  # and methods in a headline
 ONE_SEED = " (one seed)"  # where methods are ranked
 _GAP = 0.1  # of a loss, by which it differs between groups: worth a word
 _APART = 0.01  # of a distance; a pull that is nearer to it is no news
+_MUCH = 2.0  # times its fair share; more is worth a word on the share itself
 _NEARER = 1.5  # times as far from the optimum: worth a word
 _SMALL = 0.01  # of a loss; lesser differences are said as shares of it
 _CLOSE = 0.1  # of a fair share: what an interval must lie within to say that clients have theirs
@@ -212,7 +213,11 @@ def by_group(run: Run, bias: Bias) -> Sentence | None:
         judged = "all significant" if len(some) == len(parts) else f"significant: {listing(some)}"
     facts = *(fact for part in parts for fact in part.facts), *["clients"] * apart
     of = "Times their share of the clients in the log" if bias.seen is Seen.UNMEASURED else "Times their fair share"
-    return Sentence(f"{of}: {listing(ways)} ({judged}).", BIAS, facts)
+    text, first = f"{of}: {listing(ways)} ({judged}).", parts[0]
+    if first.significant and first.times > _MUCH and bias.seen is not Seen.UNMEASURED:
+        share_of = percent(first.taken / sum(part.taken for part in parts))
+        text += f" “{first.name}” has {percent(first.size)} of the devices and gave {share_of} of the reports."
+    return Sentence(text, BIAS, facts)
 
 
 def by_steps(run: Run, bias: Bias) -> Sentence | None:
@@ -420,6 +425,7 @@ class Favoured:
     text: str  # of the optimizer with the widest gap; without a capital
     why: str  # what differs between the groups that the optimizer weighs; empty if nothing is known to
     facts: tuple[str, ...]
+    beside: str = ""  # a sentence on an optimizer that counts nothing, where it does without the cause
     remedy: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)  # of a run that does it
 
@@ -447,7 +453,7 @@ def favoured(run: Run) -> Favoured | None:
     more, fewer = (steps_by_group(run).get(group, 0.0) for group in ends)
     first, last = moved_groups(run).get(best, (0.0, 0.0))
     kind, options = ("", dict[str, Any]()) if choice is None else (choice.kind, choice.options)
-    why, remedy, settings = "", "", dict[str, str]()
+    why, beside, remedy, settings = "", "", "", dict[str, str]()
     if kind == "fedbuff" and options.get("exponent") != 0 and old > (1 + _GAP) * fresh:
         why = f", whose reports it discounts more: they are {number(old, 2)} versions old, not {number(fresh, 2)}"
         remedy = f"Sweep how much “{name}” discounts stale reports (`exponent`)."
@@ -461,12 +467,14 @@ def favoured(run: Run) -> Favoured | None:
         why += f"reports in the first half and {number(last, 2)} times in the last"
         why += ", where its reports are weighed up all the same" * (last > 1)
         (part,) = (each for each in bias_of(run).of("group") if each.name == best)
-        if least in choices and choices[least].kind == "fedavg" and part.tested and not part.significant:
-            other = f"{other.removesuffix('.')}: it counts nothing, and over the whole run “{best}” gave "
-            other += f"{_ratio(part.times)} times its fair share, not significantly different from 1."
+        plain = [each for each in names if choices[each].kind == "fedavg" and gaps[each] < gaps[name] / 2]
+        if plain and part.tested and not part.significant:
+            beside = f" “{plain[0]}” counts nothing, and over the whole run “{best}” gave {_ratio(part.times)} times "
+            beside += "its fair share, not significantly different from 1."
+            keys += part.facts
         remedy = f"Sweep how fast “{name}” forgets: counts of about the last 100, 30 and 10 rounds (`forgetting`)."
         settings = _sweep(run, name, "forgetting", [0.01, 0.03, 0.1])
-    return Favoured(text, why, tuple(keys), remedy, settings)
+    return Favoured(text, why, tuple(keys), beside, remedy, settings)
 
 
 def _sweep(run: Run, name: str, option: str, values: Sequence[float]) -> dict[str, str]:
@@ -481,7 +489,7 @@ def _sweep(run: Run, name: str, option: str, values: Sequence[float]) -> dict[st
 def by_group_of_data(run: Run) -> Sentence | None:
     """Say which group an optimizer favours, and why."""
     gap = favoured(run)
-    return None if gap is None else Sentence(f"{capitalized(gap.text)}{gap.why}.", MODEL, gap.facts)
+    return None if gap is None else Sentence(f"{capitalized(gap.text)}{gap.why}.{gap.beside}", MODEL, gap.facts)
 
 
 def noise_cost(run: Run) -> Sentence | None:

@@ -13,7 +13,7 @@ from fedsim.common.formatting import percent
 from fedsim.measure.noise import by_chance
 from fedsim.pages.bias import Bias, ClientShare, Seen, bias_of
 from fedsim.pages.run import tiles
-from fedsim.pages.words import contrast, how_even, how_uneven, share, trend, who_takes_part
+from fedsim.pages.words import by_group, contrast, how_even, how_uneven, share, trend, who_takes_part
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
 from fedsim.scenario.component import Choice
@@ -134,6 +134,21 @@ def test_who_never_reported_is_said_to_have_never(run: Run) -> None:
     assert contrast(ends).text == "“a” never reported, and “b” gave 2 times its fair share of the reports."
     for of, never in ((given, ["50.0\N{NARROW NO-BREAK SPACE}%"]), (run, [])):
         assert [each.value for each in tiles(of, bias_of(of)) if each.label == "of the clients never reported"] == never
+
+
+@pytest.mark.parametrize(("few", "significant", "said"), [(540, True, True), (540, False, False), (100, True, False)])
+def test_a_few_devices_that_give_many_reports_are_said_with_both_shares(
+    run: Run, few: int, significant: bool, said: bool
+) -> None:
+    sizes = {"boards": (0.06, few), "phones": (0.94, 1000 - few)}
+    parts = [
+        ClientShare("group", name, of, n, n / 1000 / of, 0.1, 9, 0.1, significant) for name, (of, n) in sizes.items()
+    ]
+    clients = run.clients.with_columns(group=pl.when(CLIENT < 6).then(pl.lit("boards")).otherwise(pl.lit("phones")))
+    text = by_group(changed(run, clients=clients), Bias(Seen.BIAS, parts=tuple(parts)))
+    assert text is not None
+    shares = f"“boards” has {percent(0.06)} of the devices and gave {percent(few / 1000)} of the reports."
+    assert text.text.endswith(shares) == said
 
 
 def test_only_parts_that_differ_significantly_are_a_contrast(run: Run) -> None:
