@@ -237,10 +237,14 @@ def write_list(claims_shown: Sequence[Mapping[str, Any]], sections: Mapping[str,
     heading = f"The paper's claims: {came}"
     start = "Open “Start here” below, then run the same yourself."
     over = "A claim is judged over many runs; each page is of one run of it, which may miss what holds on average."
-    draws = "A draw is a run whose data and participation are made anew; it counts where all its losses have converged."
+    draws = "A draw is a run whose data and participation are made anew; it has settled where all its losses converged."
+    figures = "Above uniform: by how much a loss lies above that of uniform participation, "
+    figures += (
+        "\N{PLUS-MINUS SIGN} half of a 95\N{NARROW NO-BREAK SPACE}% interval; or a median, and in brackets the range."
+    )
     sentences = [Sentence(start, NEXT, command=FIRST), Sentence(OTHERS, NEXT, command=BEGIN)]
     cards = {title: [_card(each, claims_shown) for each in some] for title, some in sections.items()}
     title = "Who takes part in federated learning, and what that does to the model"
     page = Answer("index", title, title, description=FEDSIM, sentences=sentences)
     listed = {**cards, heading: claims_shown}
-    write_answer(page, REPORTS / "index.html", listed=listed, notes={heading: f"{over} {draws}"})
+    write_answer(page, REPORTS / "index.html", listed=listed, notes={heading: f"{over} {draws} {figures}"})
