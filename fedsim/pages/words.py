@@ -467,7 +467,8 @@ def favoured(run: Run) -> Favoured | None:
         why += f"reports in the first half and {number(last, 2)} times in the last"
         why += ", where its reports are weighed up all the same" * (last > 1)
         (part,) = (each for each in bias_of(run).of("group") if each.name == best)
-        plain = [each for each in names if choices[each].kind == "fedavg" and gaps[each] < gaps[name] / 2]
+        less = [each for each, gap in gaps.items() if gap < gaps[name] / 2]
+        plain = [each for each in less if each in choices and choices[each].kind == "fedavg"]
         if plain and part.tested and not part.significant:
             beside = f" “{plain[0]}” counts nothing, and over the whole run “{best}” gave {_ratio(part.times)} times "
             beside += "its fair share, not significantly different from 1."
