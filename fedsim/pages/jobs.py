@@ -157,9 +157,10 @@ def _tiles(run: SharedRun, trials: Trials, far: str, alone: Mapping[int, int]) -
     """Show the pace of the first jobs and their bias, beside those of each alone."""
     for (row, name), metric in product([*enumerate(run.jobs)][:2], (UPDATES, far)):
         values, of = trials.samples(metric)[:, 0].tolist(), wording_of(metric)
+        write, words = (number, "updates per day") if metric == UPDATES else (of.write, of.words)
         if np.isfinite(values[row]):
-            beside = f"alone: {of.write(values[alone[row]])}" if row in alone else ""
-            yield Tile(of.write(values[row]), f"“{name}”, {of.words}", beside, (metric,))
+            beside = f"alone: {write(values[alone[row]])}" if row in alone else ""
+            yield Tile(write(values[row]), f"“{name}”, {words}", beside, (metric,))
 
 
 def _charts(run: SharedRun, trials: Trials, far: str, alone: Mapping[int, int]) -> Iterator[Chart | None]:
