@@ -46,6 +46,11 @@ def above_dust(value: float | None, digits: int = 4) -> str:
     return f"below {number(DUST)}" if value > 0 else "about 0"
 
 
+def at_rest(value: float | None) -> str:
+    """Write how far a model is from its optimum; what is next to nothing may be what rounding leaves."""
+    return "about 0" if value is not None and abs(value) < DUST else number(value)
+
+
 def minus(text: str) -> str:
     """Write a minus sign where a hyphen stands for one."""
     return text.replace("-", "\N{MINUS SIGN}")

@@ -239,10 +239,10 @@ def _learned(run: Run) -> Tile | None:
         label = wording_of(f"learning.{name}.{str(run.scenario.headline).rpartition('.')[2]}").words
         return Tile(value, f"{label}, the best of {len(asked)} methods", f"“{second}”: {other}")
     if shares:
-        (name, first), *rest = shares.items()
-        label = f"of the loss of “{name}” above the optimum is noise of privacy"
+        (name, first), *rest = [(name, number(noise[name], 2)) for name in shares]
+        label = f"of the loss of “{name}” is noise of privacy, {shares[name]} of what it lies above the optimum"
         facts = tuple(f"learning.{name}.privacy_noise_loss" for name in shares)
-        return Tile(first, label, ", ".join(f"“{name}”: {share}" for name, share in rest), facts)
+        return Tile(first, label, ", ".join(f"“{name}”: {each}, {shares[name]}" for name, each in rest), facts)
     if same_training(run):
         return Tile(number(losses[other]), "loss of every method")
     if ends and other in references(optimizers(run)):

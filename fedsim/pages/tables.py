@@ -10,6 +10,7 @@ import polars as pl
 from fedsim.common.formatting import (
     NO_VALUE,
     above_dust,
+    at_rest,
     capitalized,
     count,
     duration,
@@ -91,8 +92,8 @@ _OF_OPTIMIZERS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
     ("... by who comes when", "participation_noise_loss", above_dust),
     ("... by noise of privacy", "privacy_noise_loss", above_dust),
     ("Accuracy", "accuracy", percent),
-    ("Mean model from the optimum", "bias", above_dust),
-    ("... by theory", "bias_predicted", above_dust),
+    ("Mean model from the optimum", "bias", at_rest),
+    ("... by theory", "bias_predicted", at_rest),
     ("Rounds to the target", "rounds_to_target", lambda value: NO_VALUE if value is None else count(value)),
     ("Sent by then", "sent_mb_to_target", partial(quantity, unit="MB")),
     ("Kept on each device", "client_mb", lambda mb: NO_VALUE if mb is None else quantity(1e6 * mb, "B")),

@@ -11,7 +11,9 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.formatting import (
+    DUST,
     above_dust,
+    at_rest,
     capitalized,
     count,
     count_range,
@@ -217,6 +219,7 @@ def by_group(run: Run, bias: Bias) -> Sentence | None:
     if first.significant and first.times > _MUCH and bias.seen is not Seen.UNMEASURED:
         share_of = percent(first.taken / sum(part.taken for part in parts))
         text += f" “{first.name}” has {percent(first.size)} of the devices and gave {share_of} of the reports."
+        facts = *facts, "clients"
     return Sentence(text, BIAS, facts)
 
 
@@ -456,7 +459,7 @@ def favoured(run: Run) -> Favoured | None:
     why, beside, remedy, settings = "", "", "", dict[str, str]()
     if kind == "fedbuff" and options.get("exponent") != 0 and old > (1 + _GAP) * fresh:
         why = f", whose reports it discounts more: they are {number(old, 2)} versions old, not {number(fresh, 2)}"
-        remedy = f"Sweep how much “{name}” discounts stale reports (`exponent`)."
+        remedy = f"Sweep how much “{name}” discounts stale reports (`exponent`), with 5 seeds each."
         settings = _sweep(run, name, "exponent", [0, 0.25, 0.5])
     elif kind.endswith("fedavg") and options.get("counts") != "steps" and more > (1 + _GAP) * fewer:
         why = ", whose reports hold fewer local steps"
@@ -473,7 +476,8 @@ def favoured(run: Run) -> Favoured | None:
             beside = f" “{plain[0]}” counts nothing, and over the whole run “{best}” gave {_ratio(part.times)} times "
             beside += "its fair share, not significantly different from 1."
             keys += part.facts
-        remedy = f"Sweep how fast “{name}” forgets: counts of about the last 100, 30 and 10 rounds (`forgetting`)."
+        remedy = f"Sweep how fast “{name}” forgets, with 5 seeds each: counts of about the last 100, 30 and 10 rounds "
+        remedy += "(`forgetting`)."
         settings = _sweep(run, name, "forgetting", [0.01, 0.03, 0.1])
     return Favoured(text, why, tuple(keys), beside, remedy, settings)
 
@@ -484,7 +488,8 @@ def _sweep(run: Run, name: str, option: str, values: Sequence[float]) -> dict[st
     if learning is None or (sweep is not None and sweep.paths):
         return {}
     at = [each.label for each in learning.optimizers].index(name)
-    return {"sweep.grid": f"{{learning.optimizers.{at}.{option}: {[*values]}}}", "headline": _loss(name)}
+    grid = {"sweep.grid": f"{{learning.optimizers.{at}.{option}: {[*values]}}}", "sweep.seeds": "5"}
+    return {**grid, "headline": _loss(name)}
 
 
 def by_group_of_data(run: Run) -> Sentence | None:
@@ -519,7 +524,8 @@ def by_figure(run: Run, key: str) -> dict[str, str]:
     if entry is None or not entry.better or split(key)[1].get("optimizer") not in every or len(every) < 2:
         return {}
     order = sorted(every, key=lambda name: every[name] if entry.better == "lower" else -every[name])
-    return {name: wording_of(key).write(every[name]) for name in order}
+    rests = DUST if figure == "bias" else 0.0
+    return {name: (at_rest if every[name] < rests else wording_of(key).write)(every[name]) for name in order}
 
 
 def against_methods(run: Run, key: str) -> Sentence | None:
@@ -548,20 +554,20 @@ def against_methods(run: Run, key: str) -> Sentence | None:
 
 
 def kept(run: Run) -> Sentence | None:
-    """Say which optimizers keep something on each device from one participation to the next, and how large it is."""
+    """Say which optimizers keep something on each device, and how large it is; or that all cost devices the same."""
     every, sent = (optimizer_figures(run, figure) for figure in ("client_mb", "sent_mb"))
     sizes, learning = {name: size for name, size in every.items() if size}, run.scenario.learning
+    needs = {} if learning is None else {each.label: footprint(each.kind) for each in learning.optimizers}
     if not sizes:
-        same, facts = (
-            len({*sent.values()}) == 1 < len(every) == len(sent),
-            tuple(map("learning.{}.sent_mb".format, sent)),
-        )
-        text = "All methods cost devices the same: they send as much, and keep nothing there."
-        return Sentence(text, COST, facts) if same else None
+        same, facts = len({*sent.values()}) == 1 < len(every) == len(sent), (*map("learning.{}.sent_mb".format, sent),)
+        text = "All methods cost devices the same: they send as much, and keep nothing there"
+        at_server = [f"“{name}”" for name, each in needs.items() if each is not None and each.per_participant]
+        text += f"; of each client the server keeps a model for {listing(at_server)}" if at_server else ""
+        return Sentence(f"{text}.", COST, facts) if same else None
     ways = [f"“{n}” keeps {quantity(1e6 * size, 'B')}" for n, size in sizes.items()]
-    for each in () if learning is None else learning.optimizers:
-        if each.label in sizes and (needs := footprint(each.kind)) is not None:
-            ways[[*sizes].index(each.label)] += f" ({count(needs.client, 'model')})"
+    for name in sizes:
+        if (each := needs.get(name)) is not None:
+            ways[[*sizes].index(name)] += f" ({count(each.client, 'model')})"
     others = "; the others keep nothing there" * (len(sizes) < len(optimizer_figures(run, "loss")))
     facts = tuple(f"learning.{name}.client_mb" for name in sizes)
     return Sentence(f"On each device {listing(ways)} between participations{others}.", COST, facts)

@@ -252,7 +252,7 @@ def test_without_a_reference_the_lowest_loss_is_advised(
         ((0.1, 0.3), "“fedavg” (0.100) is best, then “b” (0.300)"),
         ((0.3, 0.1), "“fedavg” (0.300) is behind the others, of which “b” (0.100) is best"),
         ((0.3, 0.1, 0.5), "“fedavg” (0.300) is ahead of “c” (0.500), but “b” (0.100) is best"),
-        ((3e-14, 3e-11), "“fedavg” (0) is best, then “b” (below 1e\N{MINUS SIGN}9)"),
+        ((3e-14, 3e-11), "“fedavg” (about 0) is best, then “b” (about 0)"),
         ((0.1, 0.1), "“fedavg” (0.100) and “b” (0.100) are best"),
         ((0.1, 0.3, 0.9), "“fedavg” (0.100) is best, then “b” (0.300); “c” (0.900) is last"),
         ((0.1, 0.9, 0.92), "“fedavg” (0.100) is best, then “b” (0.900); “c” (0.920) is last"),
@@ -439,7 +439,7 @@ def test_a_loss_that_stays_biased_may_have_the_nearer_mean_model(
 
 
 @pytest.mark.parametrize(
-    ("far", "batch_size", "says"), [(0.0, None, True), (3e-14, None, True), (0.01, None, False), (0.0, 8, False)]
+    ("far", "batch_size", "says"), [(0.0, None, True), (3e-11, None, True), (0.01, None, False), (0.0, 8, False)]
 )
 def test_a_model_at_rest_owes_it_to_exact_gradients(run: Run, far: float, batch_size: int | None, says: bool) -> None:
     given = trained(run, {"fedavg": 5.0})
@@ -451,7 +451,7 @@ def test_a_model_at_rest_owes_it_to_exact_gradients(run: Run, far: float, batch_
     assert any(each.startswith("Local gradients are exact") for each in texts) == says
     table = learning_table(given)
     assert table is not None
-    assert ("0" in table.rows[0]) == (far < 1e-12)
+    assert ("about 0" in table.rows[0]) == (far < 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -471,22 +471,25 @@ def test_even_participation_may_be_uneven_work(
     assert (said and said.text) == (begins and f"{begins}average, and one of “group 1” 9.95.")
 
 
+_SAME = "All methods cost devices the same: they send as much, and keep nothing there"
+_KEEPS = "On each device “b” keeps 40 B (1 model) between participations; the others keep nothing there."
+
+
 @pytest.mark.parametrize(
-    ("size", "sent", "text"),
+    ("kind", "size", "sent", "text"),
     [
-        (
-            4e-5,
-            1.0,
-            "On each device “feddyn” keeps 40 B (1 model) between participations; the others keep nothing there.",
-        ),
-        (0.0, 1.0, "All methods cost devices the same: they send as much, and keep nothing there."),
-        (0.0, 2.0, None),
+        ("feddyn", 4e-5, 1.0, _KEEPS),
+        ("fednova", 0.0, 1.0, f"{_SAME}."),
+        ("mifa", 0.0, 1.0, f"{_SAME}; of each client the server keeps a model for “b”."),
+        ("fednova", 0.0, 2.0, None),
     ],
 )
-def test_what_methods_keep_on_devices_is_a_cost(run: Run, size: float, sent: float, text: str | None) -> None:
-    given = trained(run, {"fedavg": 5.4, "feddyn": 5.0})
-    choices = {"learning.optimizers": ["fedavg", {"kind": "feddyn", "mu": 1}]}
-    known = {"learning.fedavg.client_mb": 0.0, "learning.feddyn.client_mb": size}
-    known |= {"learning.fedavg.sent_mb": 1.0, "learning.feddyn.sent_mb": sent}
+def test_what_methods_keep_is_a_cost(run: Run, kind: str, size: float, sent: float, text: str | None) -> None:
+    given = trained(run, {"fedavg": 5.4, "b": 5.0})
+    choices = {
+        "learning.optimizers": ["fedavg", {"kind": kind, "name": "b", **({"mu": 1} if kind == "feddyn" else {})}]
+    }
+    known = {"learning.fedavg.client_mb": 0.0, "learning.b.client_mb": size}
+    known |= {"learning.fedavg.sent_mb": 1.0, "learning.b.sent_mb": sent}
     said = kept(changed(given, metrics={**given.metrics, **known}, scenario=given.scenario.with_values(choices)))
     assert (said and said.text.replace("\N{NARROW NO-BREAK SPACE}", " ")) == text

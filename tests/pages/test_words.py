@@ -42,6 +42,10 @@ def values(run: Run, keys: Sequence[str]) -> Iterator[float]:
             yield from (len(counts), counts.sum(), counts.mean(), counts.min(), counts.max(), *none)
             yield from (run.simulated_s, run.scenario.stop.duration or 0.0, 1)
             yield from run.clients["weight"] / run.clients["weight"].min()
+            groups = run.clients.group_by("group").agg(pl.len().alias("devices"), pl.col("reported").sum())
+            yield from (
+                share for name in ("devices", "reported") for share in groups[name] / max(groups[name].sum(), 1)
+            )
             continue
         table = run.learning if key == "learning" else run.series.get(key)
         if table is None:
