@@ -244,10 +244,10 @@ def moves(trials: Trials, metric: str) -> bool:
     return bool(contrast.differs.any()) or not contrast.rows(*UNDECIDED)
 
 
-def _matters(trials: Trials, metric: str) -> bool:
-    """Say whether settings differ in a metric by more than 5 % of the largest."""
-    mean = means(trials, metric)
-    return bool(np.nanmax(mean) - np.nanmin(mean) > MATTERS * np.nanmax(np.abs(mean)))
+def differ(values: Floats, by: float) -> bool:
+    """Say whether settings differ in a figure by more than this share of the largest."""
+    finite = values[np.isfinite(values)]
+    return bool(np.ptp(finite) > by * np.abs(finite).max()) if len(finite) else False
 
 
 def headlines(trials: Trials) -> tuple[str, ...]:
@@ -261,7 +261,7 @@ def headlines(trials: Trials) -> tuple[str, ...]:
     if SIDE in trials.parameters:  # of single runs a loss that has not converged is no finding
         open_ = {name for name, each in metrics_of(trials, "converged").items() if (trials.samples(each) == 0).any()}
         ends = [name for name in ends if split(name)[1].get("optimizer") not in open_]
-    moving = [name for name in (*listed, *ends) if moves(trials, name) and _matters(trials, name)]
+    moving = [name for name in (*listed, *ends) if moves(trials, name) and differ(means(trials, name), MATTERS)]
     if {*moving} & {*shares} and len(shares) <= _GROUPS:  # one group says nothing without the others
         moving = list(dict.fromkeys((*moving, *shares)))
     return tuple(moving or listed or metrics)[: _METRICS - 1]
@@ -308,7 +308,9 @@ def settings_table(trials: Trials) -> Table:
         columns = [("Standing", stands)] if len({*stands} - {""}) > 1 else []
         columns, words = [*columns, *([(far, apart)] if tested else [])], len(columns)
     for metric in shown_metrics(trials):
-        head, column = column_of(trials, metric, _of_group(metric) if trials.stage == FACTS else "")
+        entry, parts = split(metric)
+        words_of = _OF_GROUP.get(entry.name) if entry is not None and trials.stage == FACTS else None
+        head, column = column_of(trials, metric, f"{parts['group']}: {words_of}" if words_of else "")
         head = f"{head}, {so_far}" if so_far and not in_whole(metric)[2] else head
         if len({*column}) > 1 or len(column) < 2 or metric == judged.aim.metric:
             columns.append((head, column))
@@ -334,12 +336,6 @@ def settings_table(trials: Trials) -> Table:
     caption = f"{'Settings' if choice else 'Cases'}{', the best first' * (tested and along is None and not tie)}{of}"
     order = (along or order_of(contrast)) if several and not tie else None
     return setting_table(trials, caption, columns, words=words, note=note, order=order)
-
-
-def _of_group(fact: str) -> str:
-    """Name in short a fact of a group in the first stage; "" of others."""
-    metric, names = split(fact)
-    return f"{names['group']}: {_OF_GROUP[metric.name]}" if metric is not None and metric.name in _OF_GROUP else ""
 
 
 def cells(mean: Floats, margin: Floats, metric: str = "") -> list[str]:
@@ -478,8 +474,7 @@ def optimizer_table(optimizers: Trials, failed: Sequence[str] = ()) -> Table:
 
 def figures_of(optimizers: Trials) -> Floats:
     """Return what optimizers are compared by, the means over the seeds, (cases, optimizers)."""
-    facts = [in_case(optimizers.meta["figure"], case) for case in optimizers.meta["cases"]]
-    return np.stack([means(optimizers, fact) for fact in facts])
+    return np.stack([means(optimizers, in_case(optimizers.meta["figure"], case)) for case in optimizers.meta["cases"]])
 
 
 def figures_table(optimizers: Trials) -> Table | None:
@@ -538,9 +533,14 @@ def _won(optimizers: Trials, case: str, best: Sequence[int]) -> str:
     return f"{names[best[0]]} {value}{f'; tied: {tied}' if tied else ''}"
 
 
-def leaders(optimizers: Trials) -> list[tuple[str, int]]:
-    """Return the best-ranked optimizer within each of `MEMORY`, each optimizer once, within the most that it leads."""
+def leaders(optimizers: Trials) -> list[tuple[int, str, int]]:
+    """Return the best-ranked optimizer within each of `MEMORY`, each once, within the most that it leads.
+
+    With it: who keeps no more than that, and in how many cases it wins among these; one that is alone, among all.
+    """
     within, order = allowed(optimizers), ranked(optimizers).order.tolist()
     best = {at: next((row for row in order if within[at][row]), None) for at in reversed(range(len(MEMORY)))}
-    most = {row: MEMORY[at] for at, row in best.items() if row is not None}
-    return [(memory, row) for row, memory in most.items()][::-1]
+    most = {row: at for at, row in best.items() if row is not None}
+    alone = within[:, [*cases_won(optimizers)]].sum(axis=1) < 2
+    like = {at: f"{'the only one' if alone[at] else 'of those'} with {MEMORY[at].lower()}" for at in most.values()}
+    return [(row, like[at], len(cases_won(optimizers, at * (not alone[at]))[row])) for row, at in most.items()][::-1]

@@ -152,12 +152,11 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
 
 
 def _over_cases(ranking: Ranking, optimizers: Trials) -> str:
-    """Say in how many cases the first by mean rank is best or ties, and in how many those are that keep less."""
-    cases, every, (_, first), *led = len(optimizers.meta["cases"]), cases_won(optimizers), *leaders(optimizers)
-    won = len(every[first])
+    """Say in how many cases the first by mean rank is best or ties, and those that keep less among their like."""
+    cases, (first, _, won), *led = len(optimizers.meta["cases"]), *leaders(optimizers)
     often = f"{won} of {count(cases)}" if won < cases else "both" if cases == 2 else f"all {count(cases)}"
     text = "cannot tell yet: " * (Standing.FEW in ranking.contrasts.states)
-    ways = [f"; {memory.lower()}: {optimizers.names[row]} in {len(every[row]) or 'none'}" for memory, row in led]
+    ways = [f"; {optimizers.names[row]}, {of}, in {wins or 'none'}" for row, of, wins in led]
     return f"{text}{optimizers.names[first]} is best, or ties, in {often} cases{''.join(ways)}"
 
 
@@ -544,7 +543,7 @@ def _of_costs(trials: Trials, judged: JudgedSettings, row: int) -> Iterator[Sent
     days = float(means(trials, "rounds.count")[row] / means(trials, ROUNDS)[row])
     if shown:
         whole = f", over {duration(86400 * days)}" if np.isfinite(days) else ""
-        alike = len(names) > 1 and not any(map(_differs, (paces, spent)))
+        alike = len(names) > 1 and not any(tables.differ(each, ROUNDING) for each in (paces, spent))
         where = "At every setting" if alike else capitalized(names[row])
         yield Sentence(f"{where}: {', for '.join(shown)}{whole}.", COST, (pace, cost))
     target = f"learning.{split(judged.aim.metric)[1].get('optimizer')}.time_to_target"
@@ -562,12 +561,6 @@ def _of_costs(trials: Trials, judged: JudgedSettings, row: int) -> Iterator[Sent
         value = wording.write(float(judged.contrast.mean[least]))
         text = f"{capitalized(names[least])} is not significantly worse ({value}), for {_amount(cost, spent[least])}."
         yield Sentence(text, COST, (cost, judged.aim.metric))
-
-
-def _differs(values: Floats) -> bool:
-    """Say whether settings differ in a figure by more than rounding."""
-    finite = values[np.isfinite(values)]
-    return bool(np.ptp(finite) > ROUNDING * np.abs(finite).max()) if len(finite) else False
 
 
 def _amount(metric: str, value: float) -> str:
@@ -605,7 +598,7 @@ def _extremes(trials: Trials, metric: str) -> str:
 def _of_optimizers(trials: Trials, optimizers: Trials) -> Iterator[Sentence]:
     """Say which optimizers are not ranked, and what those that lead send, keep and give up."""
     meta = optimizers.meta
-    row, *led = dict.fromkeys([*ranked(optimizers).order[:1].tolist(), *(at for _, at in leaders(optimizers))])
+    row, *led = dict.fromkeys([*ranked(optimizers).order[:1].tolist(), *(at for at, *_ in leaders(optimizers))])
     kinds, names, facts = [*optimizers.settings["kind"]], optimizers.names, (f"learning.*.{meta['figure']}",)
     if gone := meta["elsewhere"]:
         text = f"Not ranked, without a result in some cases: {listing_of([f'“{name}”' for name in gone], NAMED)}."
@@ -623,14 +616,15 @@ def _of_optimizers(trials: Trials, optimizers: Trials) -> Iterator[Sentence]:
         text = f"one optimizer is best alone in {listing_of(alone, NAMED)}" if alone else "none has one best alone"
         text = f"Of {count(len(often), 'case')} {text}; several tie in {sum(best > 1 for best in often)}."
         yield Sentence(text, MODEL, facts)
-        figures, ways = tables.figures_of(optimizers)[np.isin(meta["cases"], meta["ranked"])], list[str]()
+        figures = tables.figures_of(optimizers)[np.isin(meta["cases"], meta["ranked"])]
         others = [at for at, kind in enumerate(kinds) if at != row and (at in led or kind == "fedavg")]
-        for each in (each for each in others if (figures[:, [each, row]] > 0).all()):
-            most = int((times := figures[:, each] / figures[:, row]).argmax())
-            where = tables.head_of(optimizers, meta["ranked"][most])
-            ways.append(f"{names[each]} {number(np.median(times), 3)} and {number(times[most], 2)} (in {where})")
-        text = f"Median and greatest {FIGURE_WORDS[meta['figure']]}, in multiples of that of {names[row]}"
-        yield from [Sentence(f"{text}: {listing(ways)}.", MODEL, facts)] if ways else []
+        if others := [at for at in others if (figures[:, [at, row]] > 0).all()]:
+            times = figures[:, others] / figures[:, [row]]
+            case, far = np.unravel_index(times.argmax(), times.shape)
+            ways = [f"{names[at]} {number(np.median(of), 3)}" for at, of in zip(others, times.T, strict=True)]
+            text = f"Median {FIGURE_WORDS[meta['figure']]}, in multiples of that of {names[row]}: {listing(ways)}"
+            most = f"{names[others[far]]} is furthest behind in {tables.head_of(optimizers, meta['ranked'][case])}"
+            yield Sentence(f"{text}; {most}.", MODEL, facts)
 
 
 # What was simulated
@@ -685,7 +679,7 @@ def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterat
         named = dict[str, str]()
         for metric in dict.fromkeys((aim.metric, *limits, bias_metric(trials), pace_metric(trials))):
             every, wording = means(trials, metric).tolist(), wording_of(metric)
-            moves = len(every) < 2 or metric in {aim.metric, *limits} or _differs(means(trials, metric))
+            moves = len(every) < 2 or metric in {aim.metric, *limits} or tables.differ(means(trials, metric), ROUNDING)
             if moves and np.isfinite(every[row]) and named.setdefault(wording.words, metric) == metric:
                 value, write = wording.write(every[row]), wording.write
                 value = "about 0" if _is_nothing(trials, metric)[row] else value
@@ -702,9 +696,10 @@ def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterat
             apart = f"{trials.names[other]} less {trials.names[first]}"
             yield Tile(wording_of(aim.metric).difference(*ends), "difference", apart)
     if optimizers is not None and len(cases := optimizers.meta["cases"]) > 1:
-        for memory, at in leaders(optimizers):
-            often = f"{len(cases_won(optimizers)[at])} of {count(len(cases))}"
-            yield Tile(often, f"cases in which {optimizers.names[at]} is best or ties", memory.lower())
+        for at, like, won in leaders(optimizers):
+            of_all, label = len(cases_won(optimizers)[at]), f"cases in which {optimizers.names[at]} is best or ties"
+            detail = f"{like}{f'; {of_all} against all' * (of_all < won)}"
+            yield Tile(f"{won} of {count(len(cases))}", label, detail)
 
 
 def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterator[Section]:

@@ -223,12 +223,12 @@ def winners(optimizers: Trials) -> list[list[list[int]]]:
     return table
 
 
-def cases_won(optimizers: Trials) -> dict[int, list[str]]:
-    """Return the cases in which each optimizer that is ranked is the best of all, or not significantly worse."""
+def cases_won(optimizers: Trials, memory: int = 0) -> dict[int, list[str]]:
+    """Return the cases in which each ranked optimizer is the best, or not significantly worse, within a `MEMORY`."""
     gone = {*optimizers.meta["lost"], *optimizers.meta["elsewhere"]}
     won = {row: list[str]() for row, name in enumerate(optimizers.settings["optimizer"]) if name not in gone}
-    for case, (best, *_) in zip(optimizers.meta["cases"], winners(optimizers), strict=True):
-        for row in won.keys() & {*best}:
+    for case, best in zip(optimizers.meta["cases"], winners(optimizers), strict=True):
+        for row in won.keys() & {*best[memory]}:
             won[row].append(case)
     return won
 

@@ -108,7 +108,7 @@ def test_several_optimizers_over_worlds_are_ranked(tmp_path: Path) -> None:
     assert [row[:2] for row in table.rows] == [("fedau", "3"), ("fedavg", "0"), ("mifa", "0")]  # type: ignore[union-attr]
     document = answer_of(folder)
     tiles = [(tile.value, tile.label, tile.detail) for tile in document.tiles]
-    assert tiles == [("3 of 3", "cases in which “fedau” is best or ties", "any memory")]
+    assert tiles == [("3 of 3", "cases in which “fedau” is best or ties", "of those with any memory")]
     assert document.setup == "3 optimizers on 3 cases, 3 seeds each; 200 devices, 400 rounds"
     assert [chart.name for chart in document.charts] == ["ranks"]
     check(write_report(folder).read_text(encoding="utf-8"))
@@ -180,19 +180,39 @@ def test_what_the_leader_sends_and_keeps_is_said(tmp_path: Path) -> None:
 
     trials = Trials.read(write_points(tmp_path / "s", LAWS, figures, seeds=(1, 2, 3)))
     answer = trials_answer(trials)
-    less = "nothing kept on the device: “fedavg” in none."
-    assert answer.headline == f"“scaffold” is best, or ties, in all 3 cases; {less}"
+    less = "of those with nothing kept on the device"
+    assert answer.headline == f"“scaffold” is best, or ties, in all 3 cases; “fedavg”, {less}, in 3."
     assert [each.text for each in answer.sentences if each.about == COST] == [
         "“scaffold” sends 2 models a report, and keeps 1 model per client on the device.",
         "“fedavg” sends 1 model a report, and keeps none per client.",
     ]
-    kept = [("3 of 3", "any memory"), ("0 of 3", "nothing kept on the device")]
+    kept = [("3 of 3", "of those with any memory"), ("3 of 3", f"{less}; 0 against all")]
     assert [(tile.value, tile.detail) for tile in answer.tiles] == kept
     _, often, far = [each.text for each in answer.sentences if each.about == MODEL]
     cases = listing(by_optimizer(trials).meta["cases"])  # type: ignore[union-attr]
     assert often == f"Of 3 cases one optimizer is best alone in {cases}; several tie in 0."
-    beside = "Median and greatest loss, in multiples of that of “scaffold”: “fedavg” "
-    assert re.fullmatch(rf"{beside}(2|1\.99|2\.01) and 2 \(in server.*\)\.", far)
+    beside = "Median loss, in multiples of that of “scaffold”: “fedavg” "
+    assert re.fullmatch(rf"{beside}(2|1\.99|2\.01); “fedavg” is furthest behind in server.*\.", far)
+
+
+@pytest.mark.parametrize(
+    ("ends", "less"),
+    [
+        ({"mifa": (2.0,) * 3, "fedavg": (3.0,) * 3}, "“mifa”, of {}, in 3; “fedavg”, the only one with {}, in none."),
+        ({"fedau": (2.0, 2.0, 4.0), "fedavg": (3.0,) * 3}, "“fedau”, of {}, in 2."),
+    ],
+)
+def test_who_keeps_less_is_counted_among_its_like(
+    tmp_path: Path, ends: dict[str, tuple[float, ...]], less: str
+) -> None:
+    """The best of those without memory was said to be best in none, since it was counted against all."""
+
+    def figures(index: int, seed: int) -> dict[str, float]:
+        return losses(index, seed, scaffold=1.0, **{name: each[index] for name, each in ends.items()})
+
+    headline = trials_answer(Trials.read(write_points(tmp_path / "s", LAWS, figures))).headline
+    like = less.format("those with nothing kept on the device", "no model kept per client")
+    assert headline == f"“scaffold” is best, or ties, in all 3 cases; {like}"
 
 
 def made(kinds: dict[str, str] | None = None, lost: str = "", **means: Sequence[float]) -> Trials:
@@ -252,7 +272,7 @@ def test_the_page_has_a_table_of_winners_where_memory_differs(tmp_path: Path) ->
     check(page)
     page = page.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert "scaffold 1" in page
-    assert "; nothing kept on the device: " in page  # scaffold leads, and keeps more than there is room for
+    assert ", of those with nothing kept on the device, in " in page  # scaffold keeps more than there is room for
     assert "fedavg 2</td>" in page or "fedavg 2; " in page
     assert "fedau 2; tied: fedavg" in page
 
