@@ -110,7 +110,9 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
         beside |= linked(page)
     for file in sorted({*shown, *beside} - {Path("reports/index.html"), Path(REFERENCE)}):
         files.append(File.generated(config, file.as_posix(), abs_src_path=os.fspath(ROOT / file)))
-    files.append(File.generated(config, GALLERY, abs_src_path=os.fspath(ROOT / "reports/index.html")))
+    gallery = (ROOT / "reports/index.html").read_text(encoding="utf-8")
+    gallery = re.sub(r'(<a href="\.\./[^":]*)\.md"', r'\1.html"', gallery)
+    files.append(File.generated(config, GALLERY, content=gallery))
     files.append(File.generated(config, REFERENCE, content=reference()))
     files.append(File.generated(config, STYLE, content=_CONTRAST))
     return files
