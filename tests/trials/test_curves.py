@@ -7,19 +7,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.figure import Figure
 
 from fedsim.common.errors import RunError
 from fedsim.common.formatting import equation
 from fedsim.pages.charts.plot import Series
-from fedsim.pages.charts.sweeps import _slowest, curves_chart, pace_chart
+from fedsim.pages.charts.sweeps import _slowest, curves_chart, line_chart, pace_chart, trade_off_chart
 from fedsim.run.simulate import simulate
 from fedsim.trials import store
 from fedsim.trials.decision import judge_settings
 from fedsim.trials.trials import Trials
 from fedsim.trials.worker import Task, work
 from tests.conftest import Load
-from tests.pages.made_trials import made_trials, sound
+from tests.pages.made_trials import L1, made_trials, sound
 from tests.pages.sweeps import SEPARATION, write_points
+from tests.pages.test_sweep import plain
 
 TWO = "[fedavg, {kind: fedprox, name: my_uniform}]"  # the second is no twin
 LEARNING = f"learning={{problem: {{kind: quadratic, dimension: 2}}, optimizers: {TWO}, step_size: 0.1}}"
@@ -110,6 +112,41 @@ def test_how_slow_training_is_along_a_sweep_is_said_where_it_differs() -> None:
 def test_a_sweep_of_an_earlier_version_has_no_curves(tmp_path: Path) -> None:
     write_points(tmp_path / "sweep", [{SEPARATION: 0}, {SEPARATION: 4}], sound)
     assert curves_chart(Trials.read(tmp_path / "sweep")) is None
+
+
+@pytest.mark.parametrize("short", [0.0, 0.9])
+def test_settings_that_are_not_compared_lie_off_the_lines(short: float) -> None:
+    """After 62 of 600 rounds a setting was drawn at the end of the line, as if it were the most even."""
+
+    def measure(row: int, seed: int) -> dict[str, float]:
+        own = {"updates.per_day": 900.0 - 90 * row, "rounds.shortage_share": short * (row == 2)}
+        return sound(row, seed) | own
+
+    decide: dict[str, Any] = {"minimize": "learning.fedavg.loss", "maximize": None, "subject_to": []}
+    trials = made_trials(measure, decide=decide)
+    apart = judge_settings(trials).unfit.tolist()
+    assert apart == [False, False, short > 0]
+    along, beside = line_chart(trials, L1, "along", "Along"), trade_off_chart(trials)
+    for chart, places in ((along, [0, 4, 8]), (beside, [900, 810, 720])):
+        assert chart is not None
+        figure = Figure()
+        chart.draw(axes := figure.subplots())
+        line, *others = axes.get_lines()
+        on = np.isfinite(np.asarray(line.get_ydata()))
+        assert np.asarray(line.get_xdata())[on].tolist() == places[: 2 if short else 3]
+        crosses = [np.asarray(each.get_xdata()).tolist() for each in others if each.get_marker() == "x"]
+        assert crosses == [places[2:]] * (short > 0)
+        texts = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+        assert ("not compared" in texts) == (short > 0)
+        assert chart.table is not None
+        assert len(chart.table.rows) == 3  # the data have all
+    assert along is not None
+    assert beside is not None
+    measured = along.description.partition("“measured” from ")[2].partition(" to ")[2]
+    assert plain(measured).startswith("19.97") == (short > 0)  # else to 30, which is not compared
+    of_all = "No other setting is both faster and more even than R = 0 and R = 4."
+    of_two = "The more even a setting that is compared is, the slower it is."
+    assert plain(beside.finding) == (of_two if short else of_all)
 
 
 def test_settings_with_runs_that_have_not_converged_are_marked() -> None:

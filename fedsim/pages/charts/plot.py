@@ -1,6 +1,6 @@
 """The two builders of charts: values along x as lines and dots, and named rows with intervals; each with its table."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -88,6 +88,7 @@ class Series:
     names: Sequence[str] = ()  # of the first points, written beside them
     scale: marks.AxisScale = "auto"
     interval: str = "95\N{NARROW NO-BREAK SPACE}% intervals"  # what the margins are
+    apart: Bools | bool = False  # the points that are not compared: crosses, which the line leaves out
 
     @classmethod
     def binned(cls, name: str, x: Floats, y: Floats, color: str = marks.SERIES[0], **look: Any) -> Self:
@@ -125,7 +126,8 @@ def line_plot(
     """Make a chart of lines and dots, with a legend where there are several marks."""
     named = [each for each in series if each.name and each.look != "ring"]  # the choice lies on another
     values = [(each.name, each.y[np.isfinite(each.y)]) for each in named]
-    ways = [f"“{name}” {from_to(_write(y, ys[0]), _write(y, ys[-1]))}" for name, ys in values if len(ys)]
+    lines = [(each.name, each.y[np.isfinite(each.y) & np.logical_not(each.apart)]) for each in named]
+    ways = [f"“{name}” {from_to(_write(y, ys[0]), _write(y, ys[-1]))}" for name, ys in lines if len(ys)]
     if (size := max((each.size for each in series), default=1)) > 1:
         note = f"Lines are means over up to {count(size)} neighbours, bands go from the least to the greatest."
         notes = [*notes, note]
@@ -137,8 +139,9 @@ def line_plot(
     drawn = _together(series, y.scale)
     draw, table = partial(_draw_lines, drawn, x, y, rules), _line_table(title, named, x, y)
     names = [each for each in (*(each.name for each in drawn), *(each.name for each in rules)) if each]
-    lines = -(-len(names) // marks.in_columns(names, _LINE)) if names else 0
-    height = 1 + _ENTRY * max(0, lines - _ENTRIES)  # room for the legend
+    names += ["not compared"] * any(np.any(each.apart) for each in drawn)
+    rows = -(-len(names) // marks.in_columns(names, _LINE)) if names else 0
+    height = 1 + _ENTRY * max(0, rows - _ENTRIES)  # room for the legend
     return Chart(name, title, description, tuple(notes), table, draw, height, finding)
 
 
@@ -206,10 +209,10 @@ def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Seque
     xs, ys = xs[np.isfinite(xs)], ys[np.isfinite(ys)]
     far = marks.is_log(y.scale, ys)
     for each in series:
-        single = len(each.x) == 1
+        single, kept = len(each.x) == 1, np.where(each.apart, np.nan, each.y)
         if each.margin is not None:
             below, above = np.broadcast_to(each.margin, (2, len(each.y)))
-            low, high = each.y - below, each.y + above
+            low, high = kept - below, kept + above
             low = np.maximum(low, 0.1 * np.abs(each.y)) if far else low  # there is no place for less than nothing
             drawn: Artist
             if single or each.look in {"dots", "hollow"}:
@@ -224,8 +227,11 @@ def _draw_lines(series: Sequence[Series], x: AxisLook, y: AxisLook, rules: Seque
         style: dict[str, Any] = {"markersize": 5 if len(each.x) < 60 else 2.6, "marker": "o" if single else ""}
         if each.look == "spans":  # so that neighbours do not touch
             style["linewidth"] = min(7.0, _BARS / len(np.unique(ys)))
-        (artist,) = axes.plot(each.x, each.y, color=each.color, **{**style, **_LOOKS[each.look]})
+        (artist,) = axes.plot(each.x, kept, color=each.color, **{**style, **_LOOKS[each.look]})
         entries.append((artist, each.name))
+        if np.any(out := each.apart):
+            (cross,) = axes.plot(each.x[out], each.y[out], color=each.color, **{**_FREE, **style, "marker": "x"})
+            margins.setdefault("not compared", cross)
     for level in rules:
         line = axes.axhline if level.axis == "y" else axes.axvline
         entries.append((line(level.at, color=level.color, linestyle=marks.DOTTED, linewidth=1), level.name))
@@ -247,10 +253,12 @@ def _name_points(axes: Axes, series: Sequence[Series]) -> None:
     to_axes, taken = axes.transData + axes.transAxes.inverted(), dict[object, tuple[float, float, float]]()
     spots = [to_axes.transform(np.column_stack([each.x, each.y])) for each in series]
     spots = [np.where(np.isfinite(each), each, np.nan) for each in spots]  # zero has no place on a logarithmic axis
-    joined = [at for at, each in zip(spots, series, strict=True) if each.look == "marked"]
+    lines = [(at, np.reshape(of.apart, (-1, 1))) for at, of in zip(spots, series, strict=True) if of.look == "marked"]
+    joined = [np.where(apart, np.nan, at) for at, apart in lines]
     along = [at[:-1] + np.linspace(0, 1, 30)[:, None, None] * np.diff(at, axis=0) for at in joined]
     x, y = np.concatenate([*spots, *(each.reshape(-1, 2) for each in along)]).T
-    for name, spot, place in (each for of, at in zip(series, spots, strict=True) for each in _named_points(of, at)):
+    points = [zip(of.names, at, of.x, of.y, strict=False) for of, at in zip(series, spots, strict=True)]
+    for name, spot, place in ((cut(name, _POINT_NAME), spot, (x, y)) for of in points for name, spot, x, y in of):
         long, ahead = _LETTER * (len(name) + 2), bool(spot[0] > 0.6)
         sides = {True: (-0.03 - long, -9, "right"), False: (0.03, 9, "left"), None: (-long / 2, 0, "center")}
         for up, side in (*product((0, 1, -1), (ahead, not ahead)), (1.7, None), (-1.7, None)):
@@ -264,12 +272,6 @@ def _name_points(axes: Axes, series: Sequence[Series]) -> None:
                 look: dict[str, Any] = {"color": marks.MUTED, "fontsize": matplotlib.rcParams["legend.fontsize"]}
                 look |= {"ha": sides[side][2], "va": "center", "textcoords": "offset points"}
                 axes.annotate(name, place, (sides[side][1], 8 * up), **look)
-
-
-def _named_points(series: Series, spots: Floats) -> Iterator[tuple[str, Floats, tuple[float, float]]]:
-    """Yield the names of points, and where these are on the axes and in the data."""
-    for name, spot, x, y in zip(series.names, spots, series.x, series.y, strict=False):
-        yield cut(name, _POINT_NAME), spot, (x, y)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from fedsim.pages.metric_wording import wording_of
 from fedsim.pages.tables import thinned
 from fedsim.pages.trial_tables import gained_nothing, marked, means, order_of, standings
 from fedsim.trials.contrasts import CONFIDENCE, interval, margins
-from fedsim.trials.decision import bias_metric, is_of_lengths, judge_settings, pace_metric, without_noise
+from fedsim.trials.decision import bias_metric, front, is_of_lengths, judge_settings, pace_metric, without_noise
 from fedsim.trials.store import CURVE_POINTS
 from fedsim.trials.trials import SIDE, Axis, Trials
 
@@ -73,14 +73,13 @@ def _along(axis: Axis) -> AxisLook:
     return AxisLook(title, "auto", {value: number(value) for value in values.tolist()} if few else None)
 
 
-def _series(axis: Axis, lines: Mapping[str, Line], chosen: int | None, scale: float = 1.0) -> list[Series]:
-    """Draw lines with their intervals, dots where values have no order, and mark the choice on the first with it."""
-    look: LineLook = "marked" if axis.ordered else "dots"
-    series = list[Series]()
-    for name, line in lines.items():
-        series.append(
-            Series(name, line.x, scale * line.mean, marks.series_color(len(series)), look, scale * line.margin)
-        )
+def _series(trials: Trials, lines: Mapping[str, Line], chosen: int | None, scale: float = 1.0) -> list[Series]:
+    """Draw lines with their intervals, crosses off them where settings are not compared, and mark the choice."""
+    unfit, color = judge_settings(trials).unfit, marks.series_color
+    series = [
+        Series(name, line.x, scale * line.mean, color(at), "marked", scale * line.margin, apart=unfit[line.points])
+        for at, (name, line) in enumerate(lines.items())
+    ]
     at = [(line, line.points == chosen) for line in lines.values() if chosen in line.points]
     return [*series, *(Series("choice", line.x[on], scale * line.mean[on], marks.INK, "ring") for line, on in at[:1])]
 
@@ -94,16 +93,15 @@ def line_chart(
         return None
     if not trials.axis.ordered or sum(map(len, trials.axis.marks)) > _MARKS:
         return _named_rows(trials, metric, name, title, theory, chosen)
-    series = _series(trials.axis, {line.name or "measured": line for line in lines[:_LINES]}, chosen, wording.scale)
+    series = _series(trials, {line.name or "measured": line for line in lines[:_LINES]}, chosen, wording.scale)
     predicted = np.full(len(trials.names), np.nan) if theory is None else wording.scale * means(trials, theory)
-    look: LineLook = "dashed" if trials.axis.ordered else "hollow"
     series += [
-        Series(f"theory{f', {line.name}' * bool(line.name)}", line.x, predicted[line.points], each.color, look)
+        Series(f"theory{f', {line.name}' * bool(line.name)}", line.x, predicted[line.points], each.color, "dashed")
         for line, each in zip(lines[:_LINES], series, strict=False)
         if np.isfinite(predicted[line.points]).all()
     ]
     sure = any(np.isfinite(line.margin).any() for line in lines)  # else small differences are not drawn large
-    bands = f"; {'bands' if trials.axis.ordered else 'bars'} are 95\N{NARROW NO-BREAK SPACE}% intervals of the mean"
+    bands = "; bands are 95\N{NARROW NO-BREAK SPACE}% intervals of the mean"
     notes = [f"Points are means over the seeds{bands if sure else ''}."]
     if (omitted := len(lines) - _LINES) > 0:
         notes.append(f"{count(omitted, 'more line')} in the table of settings.")
@@ -121,8 +119,9 @@ def _named_rows(trials: Trials, metric: str, name: str, title: str, theory: str 
         value=wording.scale * mean[rows],
         margin=wording.scale * reach if np.isfinite(reach).any() else None,
         filled=np.full(len(rows), True),
-        legend=("measured", ""),
+        legend=("measured", "", "not compared"),
         unit=wording.axis,
+        crossed=judge_settings(trials).unfit[rows],
         chosen=next(iter(np.flatnonzero(rows == chosen).tolist()), None),
         theory=None if theory is None else wording.scale * means(trials, theory)[rows],
     )
@@ -138,7 +137,7 @@ def parts_chart(trials: Trials, name: str, parts: Mapping[str, str], chosen: int
         return None  # the table has them
     notes = ["Each part is the difference of two runs over the same log, of which one has one thing less."]
     look, title = (_along(trials.axis), AxisLook("loss above the optimum", "log")), f"Loss of “{name}” and its parts"
-    series = [replace(each, margin=None) if at else each for at, each in enumerate(_series(trials.axis, lines, chosen))]
+    series = [replace(each, margin=None) if at else each for at, each in enumerate(_series(trials, lines, chosen))]
     return line_plot(f"parts-{name}", title, series, *look, notes=notes)
 
 
@@ -148,7 +147,7 @@ def pace_chart(trials: Trials, metric: str, name: str, title: str) -> Chart | No
     Settings with runs of which the loss had not converged are hollow.
     """
     wording, daily, along, names = wording_of(metric), pace_metric(trials), trials.axis, trials.names
-    samples, first = wording.scale * trials.samples(metric), marked(trials)
+    samples, first, unfit = wording.scale * trials.samples(metric), marked(trials), judge_settings(trials).unfit
     value, pace = interval(samples), interval(trials.samples(daily))
     kept = np.isfinite(value.mean) & np.isfinite(pace.mean)
     if along is None or not kept.any() or not np.ptp(pace.mean[kept]) > _SAME_PACE * pace.mean[kept].max():
@@ -158,10 +157,10 @@ def pace_chart(trials: Trials, metric: str, name: str, title: str) -> Chart | No
         labels = [along.named(along.x[row]) for row in at[:_NAMED]]
         look: LineLook = "marked" if along.ordered else "dots"
         shown, color = (line, marks.series_color(index)) if index < _LINES else ("", marks.MUTED)
-        series.append(Series(shown, pace.mean[at], value.mean[at], color, look, names=labels))
+        series.append(Series(shown, pace.mean[at], value.mean[at], color, look, names=labels, apart=unfit[at]))
     converged = trials.samples(f"{metric.rpartition('.')[0]}.converged")
     chosen = kept & (np.arange(len(names)) == first)
-    open_ = kept & (np.isfinite(samples) & (converged < 1)).any(axis=1)
+    open_ = kept & ~unfit & (np.isfinite(samples) & (converged < 1)).any(axis=1)
     looks: dict[LineLook, tuple[str, Bools]] = {"hollow": ("runs not converged", open_), "ring": ("choice", chosen)}
     for how, (words, some) in looks.items():
         series += [Series(words, pace.mean[some], value.mean[some], marks.INK, how)] if some.any() else []
@@ -176,14 +175,14 @@ def pace_chart(trials: Trials, metric: str, name: str, title: str) -> Chart | No
 
 def trade_off_chart(trials: Trials) -> Chart | None:
     """Draw bias beside the pace, and say which settings no other beats in both; None where no run has both."""
-    front, chart = judge_settings(trials).front, pace_chart(trials, bias_metric(trials), TRADE_OFF, "Bias beside pace")
-    if front is None or chart is None:
+    bias, unfit, names = bias_metric(trials), judge_settings(trials).unfit, trials.names
+    if (chart := pace_chart(trials, bias, TRADE_OFF, "Bias beside pace")) is None:
         return None
-    best = listing_of([trials.names[row] for row in front], _LINES)
-    finding = f"No other setting is both faster and more even than {best}."
-    if len(front) == len(trials.names) > 1:
-        finding = "The more even a setting is, the slower it is."
-    return replace(chart, finding=finding)
+    ends = front(np.where(unfit[:, None], np.nan, trials.samples(bias)), trials.samples(pace_metric(trials)))
+    of, best = " that is compared" if unfit.any() else "", listing_of([names[row] for row in ends], _LINES)
+    if len(ends) == (~unfit).sum() > 1:
+        return replace(chart, finding=f"The more even a setting{of} is, the slower it is.")
+    return replace(chart, finding=f"No other setting{of} is both faster and more even than {best}.")
 
 
 @lru_cache(4)
