@@ -174,6 +174,6 @@ def figure_table(figures: pl.DataFrame, every: int = 0) -> Table:
     notes = [f"{count(left, 'more figure')} in the directories."] if left > 0 else []
     if any(row[0].startswith("privacy.epsilon") for row in rows):
         notes.append(f"Epsilon is for {scope_of('privacy.epsilon_if_known' in set(figures['metric']))}.")
-    header = ("Metric", *map(short_name, parameters), "A", "B", "B less A")
+    header = ("Metric", *map(short_name, parameters), "A", "B", "B minus A")
     caption = "All figures, and half of the 95 % interval of a difference"
     return Table(caption, header, tuple(rows), 1 + len(parameters), " ".join(notes))

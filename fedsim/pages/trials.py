@@ -693,7 +693,7 @@ def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterat
         if SIDE in trials.parameters and len(judged.contrast.order) == 2:
             first, other = judged.contrast.order.tolist()
             ends = (float(each[other]) for each in (judged.contrast.difference, judged.contrast.tested_half))
-            apart = f"{trials.names[other]} less {trials.names[first]}"
+            apart = f"{trials.names[other]} minus {trials.names[first]}"
             yield Tile(wording_of(aim.metric).difference(*ends), "difference", apart)
     if optimizers is not None and len(cases := optimizers.meta["cases"]) > 1:
         for at, like, won in leaders(optimizers):

@@ -68,7 +68,11 @@ def test_the_page_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path) -> No
     )
     assert "26.7 % at cohort = 5 (A) and 25.6 % at cohort = 6 (B)" in plain(page.read_text(encoding="utf-8"))
     assert any(HOSTILE in text for text in shown.inside("p"))
-    assert [figure["id"] for figure in shown.find("figure")] == ["distance", "frequencies", "losses"]
+    assert [figure["id"] for figure in shown.find("figure")] == [
+        "distance",
+        "losses",
+        "frequencies",
+    ]  # its curves look like one
     alone = report_comparison(*pair, tmp_path / "alone.html")
     assert alone.read_bytes() == page.read_bytes()
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
@@ -92,7 +96,8 @@ def test_sweeps_and_their_points_are_compared_too(tmp_path: Path) -> None:
     points = comparison_of(Path(f"{first}@0"), Path(f"{first}@4"))
     _, figures = tables_of(points)
     assert figures is not None
-    assert figures.header == ("Metric", "A", "B", "B less A")
+    assert figures.header == ("Metric", "A", "B", "B minus A")
+    assert plain(points.tiles[-1].detail).endswith("R = 0 (A) minus R = 8 (B)")
     check(report_comparison(Path(f"{first}@0"), Path(f"{first}@4"), tmp_path / "x.html").read_text(encoding="utf-8"))
 
 

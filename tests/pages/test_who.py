@@ -204,6 +204,16 @@ def test_the_lorenz_curve_is_of_the_reports_and_encloses_the_gini_coefficient(ru
     assert chart.finding == f"The half that reported least gave {half} of the reports (Gini {gini(counts):.2g})."
 
 
+@pytest.mark.parametrize(("power", "folded"), [(1.0, True), (1.01, True), (2.0, False)])
+def test_curves_of_two_runs_that_look_like_one_are_folded_away(run: Run, power: float, folded: bool) -> None:
+    steps = np.arange(100, dtype=np.int64)
+    runs = {name: with_counts(run, (100 * steps**each).astype(np.int64)) for name, each in (("A", 1.0), ("B", power))}
+    chart, alone = lorenz_chart(runs, "frequencies"), lorenz_chart({"A": runs["A"]}, "lorenz")
+    assert chart is not None
+    assert alone is not None
+    assert (chart.aside, alone.aside) == (folded, False)
+
+
 def test_a_curve_of_many_clients_has_few_points_of_all(run: Run) -> None:
     clients = 10_000
     many = with_counts(run, np.arange(clients) % 2, weight=pl.Series(np.arange(clients, 0, -1.0)))

@@ -19,6 +19,7 @@ from fedsim.run.run import Run
 _IN_ORDER = ("group", "zone", "weight", "availability", "speed", "client")  # of the ways to part the clients
 _NAMES = {"group": "groups", "zone": "zones", "weight": "weights"}  # of the charts of these kinds, after ``who-``
 _SHARE = "participation share (1: equal)"
+_ALIKE = 0.02  # of all reports: curves that are nowhere further apart look like one
 _GROUPS = 8  # groups that are shown at most where none differs significantly
 
 
@@ -104,6 +105,7 @@ def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
     """Draw which share of the reports is that of the clients that reported least; of one run also by equal chances.
 
     Those are as far from uniform as the verdict has them. None where nobody took part, or there is one client.
+    Curves of runs that look like one are folded away.
     """
     series, texts = list[Series](), list[str]()
     for (label, run), color in zip(runs.items(), marks.SERIES, strict=False):
@@ -125,10 +127,12 @@ def lorenz_chart(runs: Mapping[str, Run], name: str) -> Chart | None:
         wider = 1.0 if wanted is None else 2 * wanted * taken / max(float(np.abs(away) @ often), 1e-9)
         fair = np.maximum(taken / clients + wider * away, 0.0)  # less or more apart
         series.append(_lorenz("equal chances", fair, often, marks.MUTED))
-    ends = np.array([0.0, 1.0])
+    ends, places = np.array([0.0, 1.0]), np.linspace(0, 1, POINTS)
+    shares = [np.interp(places, each.x, each.y) for each in series if len(runs) == len(series) > 1]
     series.append(Series("all equal", ends, ends, marks.INK, "dotted"))
     look = AxisLook("clients, fewest reports first", "percent"), AxisLook("share of the reports", "percent")
-    return line_plot(name, "Who gave the reports", series, *look, finding=" ".join(texts))
+    chart = line_plot(name, "Who gave the reports", series, *look, finding=" ".join(texts))
+    return replace(chart, aside=bool(shares and np.ptp(shares, axis=0).max() < _ALIKE))
 
 
 def _lorenz(name: str, counts: Ints | Floats, often: Ints | Floats, color: str) -> Series:
