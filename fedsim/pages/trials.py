@@ -771,7 +771,7 @@ def _standing_chart(
     mean, half, axis = contrast.mean[rows], contrast.margin[:, rows], wording.axis
     if apart and contrast.best is not None:
         mean = np.where(np.array(rows) == contrast.best, 0.0, contrast.difference[rows])
-        half, axis = contrast.tested_half[rows], f"{axis}, less that of {names[contrast.best]}"
+        half, axis = contrast.tested_half[rows], f"{axis}, minus that of {names[contrast.best]}"
     mean, half = wording.scale * mean, wording.scale * half
     chosen = next((at for at, each in enumerate(rows) if each == row), None)
     shown = [names[row] for row in rows]

@@ -159,7 +159,7 @@ def test_settings_of_one_optimizer_are_compared_by_what_they_are_called(tmp_path
     assert here == {"fedavg": "", "fedavg server adam": "fedavg with server = adam.", "scaffold": ""}
     chart = answer.first_picture
     assert chart is not None
-    assert chart.title == "Loss, less that of “fedavg server adam”"  # seeds are paired
+    assert chart.title == "Loss, minus that of “fedavg server adam”"  # seeds are paired
 
 
 @pytest.mark.parametrize("points", [[{SEPARATION: r} for r in (0, 4)], LAWS[:2]])
