@@ -448,7 +448,7 @@ def parts_table(trials: Trials, name: str, parts: Mapping[str, str]) -> Table:
 def optimizer_table(optimizers: Trials, failed: Sequence[str] = ()) -> Table:
     """Show optimizers, the best first, with ranks or figures, and what they cost; `failed` have no rank."""
     contrast, figure, cases = ranked(optimizers), optimizers.meta["figure"], optimizers.meta["cases"]
-    several, figures = len(cases) > 1, figures_of(optimizers)
+    several = len(cases) > 1
     gone = dict.fromkeys(optimizers.meta["lost"], "far off") | dict.fromkeys(optimizers.meta["elsewhere"], "not ranked")
     names, gone = optimizers.settings["optimizer"], gone | dict.fromkeys(failed, FAILED)
     states = [contrast.standing(row) or Standing.UNTESTED for row in range(len(contrast.mean))]
@@ -459,13 +459,14 @@ def optimizer_table(optimizers: Trials, failed: Sequence[str] = ()) -> Table:
     ends = zip(names, contrast.difference.tolist(), contrast.tested_half.tolist(), strict=True)
     no_rank, apart = {*failed, *(names[row] for row in contrast.order[:1].tolist())}, wording_of(RANK).difference
     away = [apart(*end) if np.isfinite(end[0]) and name not in no_rank else NO_VALUE for name, *end in ends]
-    values += [*[away] * (not several), cells(contrast.mean, contrast.margin)]
+    ranks = cells(contrast.mean, contrast.margin)
+    ranks = [NO_VALUE if several and name in gone else rank for name, rank in zip(names, ranks, strict=True)]
+    values += [*[away] * (not several), ranks]
     head = ("Best in", "Mean rank") if several else ("Standing", "From the best", capitalized(FIGURE_WORDS[figure]))
     needs = [footprint(kind) for kind in optimizers.settings["kind"]]
     for what in ("sent", "client", "per_participant"):
         values.append([NO_VALUE if each is None else str(getattr(each, what)) for each in needs])
-    often = np.isnan(figures).mean(axis=0) <= 0.5  # a sentence says who has few
-    rows = tuple((names[row], *(each[row] for each in values)) for row in order_of(contrast) if often[row])
+    rows = tuple((names[row], *(each[row] for each in values)) for row in order_of(contrast))
     note = "Best in: so many cases, or not significantly worse. " if several else f"From the best: {contrast.test}. "
     note = f"{note * (several or not contrast.untested)}Kept: models, of each client."
     caption = f"Optimizers, the best first, and what they cost: {_INTERVAL}"
@@ -475,6 +476,12 @@ def optimizer_table(optimizers: Trials, failed: Sequence[str] = ()) -> Table:
 def figures_of(optimizers: Trials) -> Floats:
     """Return what optimizers are compared by, the means over the seeds, (cases, optimizers)."""
     return np.stack([means(optimizers, in_case(optimizers.meta["figure"], case)) for case in optimizers.meta["cases"]])
+
+
+def times_of(optimizers: Trials, row: int, others: Sequence[int]) -> dict[int, Floats]:
+    """Return figures in multiples of those of a row, of each ranked case; of others whose figures are all above 0."""
+    figures = figures_of(optimizers)[np.isin(optimizers.meta["cases"], optimizers.meta["ranked"])]
+    return {at: figures[:, at] / figures[:, row] for at in others if (figures[:, [at, row]] > 0).all()}
 
 
 def figures_table(optimizers: Trials) -> Table | None:

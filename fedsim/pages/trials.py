@@ -156,7 +156,7 @@ def _over_cases(ranking: Ranking, optimizers: Trials) -> str:
     cases, (first, _, won), *led = len(optimizers.meta["cases"]), *leaders(optimizers)
     often = f"{won} of {count(cases)}" if won < cases else "both" if cases == 2 else f"all {count(cases)}"
     text = "cannot tell yet: " * (Standing.FEW in ranking.contrasts.states)
-    ways = [f"; {optimizers.names[row]}, {of}, in {wins or 'none'}" for row, of, wins in led]
+    ways = [f"; {of}, {optimizers.names[row]} (in {wins or 'none'})" for row, of, wins in led]
     return f"{text}{optimizers.names[first]} is best, or ties, in {often} cases{''.join(ways)}"
 
 
@@ -398,6 +398,9 @@ def _sentences(trials: Trials, optimizers: Trials | None, choice: int | None) ->
     if optimizers is not None:
         if np.isfinite(trials.samples(bias)).any():
             yield Sentence(capitalized(_extremes(trials, bias)), BIAS, (bias,))
+            fair = reports_and_chance(trials)[1]
+            if not bias.endswith(without_noise("")) and np.ptp(fair) <= ROUNDING:
+                yield Sentence(f"Equal chances would give {tv(float(fair[0]))}.", BIAS)
         yield from _of_optimizers(trials, optimizers)
     elif sides:
         yield from _of_sides(trials)
@@ -616,15 +619,13 @@ def _of_optimizers(trials: Trials, optimizers: Trials) -> Iterator[Sentence]:
         text = f"one optimizer is best alone in {listing_of(alone, NAMED)}" if alone else "none has one best alone"
         text = f"Of {count(len(often), 'case')} {text}; several tie in {sum(best > 1 for best in often)}."
         yield Sentence(text, MODEL, facts)
-        figures = tables.figures_of(optimizers)[np.isin(meta["cases"], meta["ranked"])]
         others = [at for at, kind in enumerate(kinds) if at != row and (at in led or kind == "fedavg")]
-        if others := [at for at in others if (figures[:, [at, row]] > 0).all()]:
-            times = figures[:, others] / figures[:, [row]]
-            case, far = np.unravel_index(times.argmax(), times.shape)
-            ways = [f"{names[at]} {number(np.median(of), 3)}" for at, of in zip(others, times.T, strict=True)]
+        if times := tables.times_of(optimizers, row, others):
+            far = max(times, key=lambda at: float(times[at].max()))
+            ways = [f"{names[at]} {number(np.median(of), 3)}" for at, of in times.items()]
             text = f"Median {FIGURE_WORDS[meta['figure']]}, in multiples of that of {names[row]}: {listing(ways)}"
-            most = f"{names[others[far]]} is furthest behind in {tables.head_of(optimizers, meta['ranked'][case])}"
-            yield Sentence(f"{text}; {most}.", MODEL, facts)
+            case = tables.head_of(optimizers, meta["ranked"][int(times[far].argmax())])
+            yield Sentence(f"{text}; {names[far]} is furthest behind in {case}.", MODEL, facts)
 
 
 # What was simulated
@@ -696,10 +697,13 @@ def _tiles(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterat
             apart = f"{trials.names[other]} minus {trials.names[first]}"
             yield Tile(wording_of(aim.metric).difference(*ends), "difference", apart)
     if optimizers is not None and len(cases := optimizers.meta["cases"]) > 1:
-        for at, like, won in leaders(optimizers):
-            of_all, label = len(cases_won(optimizers)[at]), f"cases in which {optimizers.names[at]} is best or ties"
-            detail = f"{like}{f'; {of_all} against all' * (of_all < won)}"
-            yield Tile(f"{won} of {count(len(cases))}", label, detail)
+        (first, like, won), *led = leaders(optimizers)
+        yield Tile(f"{won} of {count(len(cases))}", f"cases in which {optimizers.names[first]} is best or ties", like)
+        times = tables.times_of(optimizers, first, [at for at, *_ in led])
+        label = f"times the {FIGURE_WORDS[optimizers.meta['figure']]} of {optimizers.names[first]}, in the median case"
+        for at, like, won in led if len(times) == len(led) else ():
+            detail = f"{optimizers.names[at]}, {like}: best or ties in {won}"
+            yield Tile(number(np.median(times[at]), 3), label, detail)
 
 
 def _sections(trials: Trials, optimizers: Trials | None, row: int | None) -> Iterator[Section]:

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.common.formatting import listing
+from fedsim.common.formatting import NO_VALUE, listing
 from fedsim.pages import write_report
-from fedsim.pages.answer import COST, MODEL
+from fedsim.pages.answer import BIAS, COST, MODEL
 from fedsim.pages.page import answer_of
+from fedsim.pages.trial_tables import optimizer_table
 from fedsim.pages.trials import trials_answer
 from fedsim.trials.contrasts import Standing, contrasts_of
 from fedsim.trials.optimizers import RANK, allowed, by_optimizer, of_optimizers, ranked, twins, winners
@@ -62,6 +63,8 @@ def test_what_is_far_off_with_some_seeds_is_no_tie(tmp_path: Path, far: list[flo
     assert found is not None
     assert found.meta["lost"] == {"mifa": found.meta["cases"]}
     assert {name for cells in named(found) for cell in cells for name in cell} == {"scaffold", "fedavg"}
+    rows = {row[0]: row[1:3] for row in optimizer_table(found).rows}
+    assert rows["mifa"] == ("far off", NO_VALUE)  # whose rank would be that of the seeds that did not diverge
     page = said(folder)
     assert "; the other is significantly worse" in page
     far_off = "more than ten times as far off as others in some runs, and is not compared."
@@ -181,13 +184,15 @@ def test_what_the_leader_sends_and_keeps_is_said(tmp_path: Path) -> None:
     trials = Trials.read(write_points(tmp_path / "s", LAWS, figures, seeds=(1, 2, 3)))
     answer = trials_answer(trials)
     less = "of those with nothing kept on the device"
-    assert answer.headline == f"“scaffold” is best, or ties, in all 3 cases; “fedavg”, {less}, in 3."
+    assert answer.headline == f"“scaffold” is best, or ties, in all 3 cases; {less}, “fedavg” (in 3)."
     assert [each.text for each in answer.sentences if each.about == COST] == [
         "“scaffold” sends 2 models a report, and keeps 1 model per client on the device.",
         "“fedavg” sends 1 model a report, and keeps none per client.",
     ]
-    kept = [("3 of 3", "of those with any memory"), ("3 of 3", f"{less}; 0 against all")]
-    assert [(tile.value, tile.detail) for tile in answer.tiles] == kept
+    first, second = answer.tiles
+    assert (first.value, first.detail) == ("3 of 3", "of those with any memory")
+    assert float(second.value) == pytest.approx(2.0, abs=0.02)
+    assert second.detail == f"“fedavg”, {less}: best or ties in 3"
     _, often, far = [each.text for each in answer.sentences if each.about == MODEL]
     cases = listing(by_optimizer(trials).meta["cases"])  # type: ignore[union-attr]
     assert often == f"Of 3 cases one optimizer is best alone in {cases}; several tie in 0."
@@ -198,8 +203,8 @@ def test_what_the_leader_sends_and_keeps_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ends", "less"),
     [
-        ({"mifa": (2.0,) * 3, "fedavg": (3.0,) * 3}, "“mifa”, of {}, in 3; “fedavg”, the only one with {}, in none."),
-        ({"fedau": (2.0, 2.0, 4.0), "fedavg": (3.0,) * 3}, "“fedau”, of {}, in 2."),
+        ({"mifa": (2.0,) * 3, "fedavg": (3.0,) * 3}, "of {}, “mifa” (in 3); the only one with {}, “fedavg” (in none)."),
+        ({"fedau": (2.0, 2.0, 4.0), "fedavg": (3.0,) * 3}, "of {}, “fedau” (in 2)."),
     ],
 )
 def test_who_keeps_less_is_counted_among_its_like(
@@ -213,6 +218,20 @@ def test_who_keeps_less_is_counted_among_its_like(
     headline = trials_answer(Trials.read(write_points(tmp_path / "s", LAWS, figures))).headline
     like = less.format("those with nothing kept on the device", "no model kept per client")
     assert headline == f"“scaffold” is best, or ties, in all 3 cases; {like}"
+
+
+@pytest.mark.parametrize(("fair", "says"), [((0.1, 0.1, 0.1), True), ((0.1, 0.1, 0.2), False)])
+def test_a_distance_that_holds_chance_is_said_beside_it(tmp_path: Path, fair: tuple[float, ...], says: bool) -> None:
+    def figures(index: int, seed: int) -> dict[str, float]:
+        even = {"participation.l1_uniform": 0.16, "participation.l1_fair": fair[index]}
+        return losses(index, seed, fedavg=2.0, fedau=3.0, mifa=4.0) | even
+
+    answer = trials_answer(Trials.read(write_points(tmp_path / "s", LAWS, figures)))
+    texts = [each.text.replace("\N{NARROW NO-BREAK SPACE}", " ") for each in answer.sentences if each.about == BIAS]
+    assert texts == ["Distance of participation from uniform (TV): 8.0 % at every setting.", *FAIR][: 1 + says]
+
+
+FAIR = ["Equal chances would give 5.0 %."]
 
 
 def made(kinds: dict[str, str] | None = None, lost: str = "", **means: Sequence[float]) -> Trials:
@@ -272,7 +291,7 @@ def test_the_page_has_a_table_of_winners_where_memory_differs(tmp_path: Path) ->
     check(page)
     page = page.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert "scaffold 1" in page
-    assert ", of those with nothing kept on the device, in " in page  # scaffold keeps more than there is room for
+    assert "; of those with nothing kept on the device, “" in page  # scaffold keeps more than there is room for
     assert "fedavg 2</td>" in page or "fedavg 2; " in page
     assert "fedau 2; tied: fedavg" in page
 
