@@ -467,14 +467,14 @@ def favoured(run: Run) -> Favoured | None:
         settings = {"server.deadline": f"{2 * deadline_s:g}s"} if deadline_s else {}
     elif kind == "debiased_fedavg" and not options.get("forgetting") and first < min(1.0, last):
         why = f", since counts of the start still weigh: “{best}” gave {number(first, 2)} times its fair share of the "
-        why += f"reports in the first half and {number(last, 2)} times in the last"
-        why += ", where its reports are weighed up all the same" * (last > 1)
+        late = f", and is weighed up all the same in the last, with {number(last, 2)} times"
+        why += f"reports in the first half{late if last > 1 else f' and {number(last, 2)} times in the last'}"
         (part,) = (each for each in bias_of(run).of("group") if each.name == best)
         less = [each for each, gap in gaps.items() if gap < gaps[name] / 2]
         plain = [each for each in less if each in choices and choices[each].kind == "fedavg"]
         if plain and part.tested and not part.significant:
-            beside = f" “{plain[0]}” counts nothing, and over the whole run “{best}” gave {_ratio(part.times)} times "
-            beside += "its fair share, not significantly different from 1."
+            beside = f" “{plain[0]}” weighs nobody up, and over the whole run “{best}” gave {_ratio(part.times)} times "
+            beside += "its fair share, not significantly different from 1: the change evens out."
             keys += part.facts
         remedy = f"Sweep how fast “{name}” forgets, with 5 seeds each: counts of about the last 100, 30 and 10 rounds "
         remedy += "(`forgetting`)."

@@ -356,7 +356,7 @@ def test_counts_of_the_start_weigh_for_those_who_came_less_at_first(
     said = by_group_of_data(replace(given, series={**given.series, "reports": reports, "shares": shares}))
     assert said is not None
     assert (", since counts of the start still weigh: “group 1” gave 0." in said.text) == counts
-    assert ("“b” counts nothing" in said.text) == (counts and cancels and other == "fedavg")
+    assert ("“b” weighs nobody up" in said.text) == (counts and cancels and other == "fedavg")
 
 
 @pytest.mark.parametrize(
