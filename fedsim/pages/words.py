@@ -483,13 +483,15 @@ def favoured(run: Run) -> Favoured | None:
 
 
 def _sweep(run: Run, name: str, option: str, values: Sequence[float]) -> dict[str, str]:
-    """Return the settings that sweep an option of an optimizer, by its loss; none where the file sweeps keys."""
+    """Return the settings that sweep an option, by what methods are ranked by, or losses; none if the file sweeps."""
     learning, sweep = run.scenario.learning, run.scenario.sweep
     if learning is None or (sweep is not None and sweep.paths):
         return {}
     at = [each.label for each in learning.optimizers].index(name)
     grid = {"sweep.grid": f"{{learning.optimizers.{at}.{option}: {[*values]}}}", "sweep.seeds": "5"}
-    return {**grid, "headline": _loss(name)}
+    asked = run.scenario.headline or ""
+    figure = asked.rpartition(".")[2] if by_figure(run, asked) else "loss"
+    return {**grid, "headline": f"learning.{name}.{figure}"}
 
 
 def by_group_of_data(run: Run) -> Sentence | None:

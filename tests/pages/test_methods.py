@@ -20,7 +20,18 @@ from fedsim.pages.checks import checks_of
 from fedsim.pages.methods import compare_losses
 from fedsim.pages.run import run_answer, setup_of
 from fedsim.pages.tables import learning_table
-from fedsim.pages.words import by_group_of_data, by_steps, kept, losses, measured, nearer, noise_cost, share, swing
+from fedsim.pages.words import (
+    by_group_of_data,
+    by_steps,
+    favoured,
+    kept,
+    losses,
+    measured,
+    nearer,
+    noise_cost,
+    share,
+    swing,
+)
 from fedsim.run.check import Grade
 from fedsim.run.load import load_one
 from fedsim.run.run import Run
@@ -353,8 +364,14 @@ def test_counts_of_the_start_weigh_for_those_who_came_less_at_first(
     tested = pl.when(kind="group", look="group 1")
     looks = {"significant": tested.then(not cancels).otherwise("significant"), "visible": tested.then(0.1).otherwise(1)}
     shares = run.series["shares"].with_columns(**looks)
-    said = by_group_of_data(replace(given, series={**given.series, "reports": reports, "shares": shares}))
+    given = replace(given, series={**given.series, "reports": reports, "shares": shares})
+    said = by_group_of_data(given)
     assert said is not None
+    far = {"learning.a.bias": 1.0, "learning.b.bias": 2.0}
+    asked = given.scenario.model_copy(update={"headline": "learning.b.bias"})
+    for of, figure in ((given, "loss"), (changed(given, scenario=asked, metrics=given.metrics | far), "bias")):
+        assert (gap := favoured(of)) is not None
+        assert gap.settings.get("headline", "") == f"learning.a.{figure}" * counts  # by what methods are ranked by
     assert (", since counts of the start still weigh: “group 1” gave 0." in said.text) == counts
     assert ("“b” weighs nobody up" in said.text) == (counts and cancels and other == "fedavg")
 
