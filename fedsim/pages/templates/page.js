@@ -122,8 +122,7 @@ const hint = (scroll) => {
   scroll.dataset.more = cut ? `${cut} more column${cut === 1 ? '' : 's'} \u2192` : '';
 };
 
-/* Cards of a grid: each below the shortest column; the last ones before what is wide in the order that leaves least empty;
-   a little room makes the card above it taller. */
+/* Cards of a grid: each below the shortest column, taller if little room is left; the last in the order that leaves least. */
 const orders = (items) => (items.length < 2 ? [items] : items.flatMap((each, at) => orders(items.toSpliced(at, 1)).map((rest) => [each, ...rest])));
 const stack = (cards, columns, gap) => {
   const ends = Array(columns).fill(1), lasts = [], placed = new Map();
