@@ -137,8 +137,8 @@ def _headline(trials: Trials, optimizers: Trials | None, checks: Sequence[Check]
     asked = trials.scenario.headline or ""
     if (aim_of(trials).metric != asked or asked.endswith("bias_error")) and np.isfinite(trials.samples(asked)).any():
         most = np.nanmax(means(trials, asked.removesuffix("_error")), initial=0)  # of an error of theory, its scale
-        scale = f"; from the optimum it ends at most {number(most, 2)}." if asked.endswith("bias_error") else "."
-        return f"{_extremes(trials, asked).removesuffix('.')}{scale}"
+        scale = f"; from the optimum it ends at most {number(most, 2)}" if asked.endswith("bias_error") else ""
+        return f"{_extremes(trials, asked)}{scale}."
     flag = _flag(trials, checks)
     if optimizers is None:
         return f"{_choice(trials)}{flag}."
@@ -397,7 +397,7 @@ def _sentences(trials: Trials, optimizers: Trials | None, choice: int | None) ->
     yield from _of_excess(trials)
     if optimizers is not None:
         if np.isfinite(trials.samples(bias)).any():
-            yield Sentence(capitalized(_extremes(trials, bias)), BIAS, (bias,))
+            yield Sentence(f"{capitalized(_extremes(trials, bias))}.", BIAS, (bias,))
             fair = reports_and_chance(trials)[1]
             if not bias.endswith(without_noise("")) and np.ptp(fair) <= ROUNDING:
                 yield Sentence(f"Equal chances would give {tv(float(fair[0]))}.", BIAS)
@@ -494,7 +494,7 @@ def _of_sides(trials: Trials) -> Iterator[Sentence]:
     for about, metrics in {BIAS: (bias,), MODEL: settled, COST: (pace_metric(trials), _HOURS)}.items():
         for metric in dict.fromkeys(each for each in metrics if np.isfinite(trials.samples(each)).any()):
             alone = about == MODEL and Standing.UNTESTED in contrasts(trials, metric, less_is_better=True).states
-            text = f"{capitalized(_extremes(trials, metric))}{' One run each is no test.' * alone}"
+            text = f"{capitalized(_extremes(trials, metric))}.{' One run each is no test.' * alone}"
             yield Sentence(text, about, (metric,))
 
 
@@ -591,11 +591,11 @@ def _extremes(trials: Trials, metric: str) -> str:
     if ranking.value(low) == ranking.value(high):
         some = "" if np.isfinite(contrast.mean).all() else " that has it"
         every = f" at {'both' if len(names) == 2 else 'every setting'}{some}" if len(names) > 1 else ""
-        return f"{wording.words}: {ranking.value(low)}{every}."
+        return f"{wording.words}: {ranking.value(low)}{every}"
     if len(names) == 2:
-        return f"{wording.words}: {listing([f'{ranking.sure(row)} at {names[row]}' for row in (0, 1)])}."
+        return f"{wording.words}: {listing([f'{ranking.sure(row)} at {names[row]}' for row in (0, 1)])}"
     low_at, high_at = (f"at {names[row]} ({ranking.sure(row)})" for row in (low, high))
-    return f"{wording.words}: lowest {low_at}, highest {high_at}."
+    return f"{wording.words}: lowest {low_at}, highest {high_at}"
 
 
 def _of_optimizers(trials: Trials, optimizers: Trials) -> Iterator[Sentence]:

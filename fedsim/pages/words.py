@@ -469,10 +469,10 @@ def favoured(run: Run) -> Favoured | None:
         why = f", since counts of the start still weigh: “{best}” gave {number(first, 2)} times its fair share of the "
         late = f", and is weighed up all the same in the last, with {number(last, 2)} times"
         why += f"reports in the first half{late if last > 1 else f' and {number(last, 2)} times in the last'}"
-        (part,) = (each for each in bias_of(run).of("group") if each.name == best)
+        mine = [each for each in bias_of(run).of("group") if each.name == best]
         less = [each for each, gap in gaps.items() if gap < gaps[name] / 2]
         plain = [each for each in less if each in choices and choices[each].kind == "fedavg"]
-        if plain and part.tested and not part.significant:
+        for part in [each for each in mine if plain and each.tested and not each.significant]:
             beside = f" “{plain[0]}” weighs nobody up, and over the whole run “{best}” gave {_ratio(part.times)} times "
             beside += "its fair share, not significantly different from 1: the change evens out."
             keys += part.facts
@@ -495,7 +495,7 @@ def _sweep(run: Run, name: str, option: str, values: Sequence[float]) -> dict[st
 
 
 def by_group_of_data(run: Run) -> Sentence | None:
-    """Say which group an optimizer favours, and why."""
+    """Say which group an optimizer favours, why, and which optimizer does not."""
     gap = favoured(run)
     return None if gap is None else Sentence(f"{capitalized(gap.text)}{gap.why}.{gap.beside}", MODEL, gap.facts)
 
@@ -561,15 +561,15 @@ def kept(run: Run) -> Sentence | None:
     sizes, learning = {name: size for name, size in every.items() if size}, run.scenario.learning
     needs = {} if learning is None else {each.label: footprint(each.kind) for each in learning.optimizers}
     if not sizes:
-        same, facts = len({*sent.values()}) == 1 < len(every) == len(sent), (*map("learning.{}.sent_mb".format, sent),)
+        same = len({*sent.values()}) == 1 < len(every) == len(sent)
         text = "All methods cost devices the same: they send as much, and keep nothing there"
         at_server = [f"“{name}”" for name, each in needs.items() if each is not None and each.per_participant]
         text += f"; of each client the server keeps a model for {listing(at_server)}" if at_server else ""
-        return Sentence(f"{text}.", COST, facts) if same else None
-    ways = [f"“{n}” keeps {quantity(1e6 * size, 'B')}" for n, size in sizes.items()]
-    for name in sizes:
-        if (each := needs.get(name)) is not None:
-            ways[[*sizes].index(name)] += f" ({count(each.client, 'model')})"
+        return Sentence(f"{text}.", COST, tuple(f"learning.{name}.sent_mb" for name in sent)) if same else None
+    ways = list[str]()
+    for name, size in sizes.items():
+        models = "" if (each := needs.get(name)) is None else f" ({count(each.client, 'model')})"
+        ways.append(f"“{name}” keeps {quantity(1e6 * size, 'B')}{models}")
     others = "; the others keep nothing there" * (len(sizes) < len(optimizer_figures(run, "loss")))
     facts = tuple(f"learning.{name}.client_mb" for name in sizes)
     return Sentence(f"On each device {listing(ways)} between participations{others}.", COST, facts)

@@ -50,7 +50,8 @@ def together(scenario: Scenario, runs: Mapping[str, Run], replicate: int, progre
         view = view.with_values({"learning": view.untrained})
         world = preflight(view, replicate)
         alone = evaluate(world, simulate_log(view, world.population, replicate, devices=world.devices))
-        metrics |= {f"job.{job}.alone.{key}": x for key, x in alone.metrics.items() if key.startswith(_COMPARED)}
+        shown = {name: value for name, value in alone.metrics.items() if name.startswith(_COMPARED)}
+        metrics |= {f"job.{job}.alone.{name}": value for name, value in shown.items()}
     tables: dict[str, Any] = {
         name: all_rows({job: getattr(each, name) for job, each in runs.items()})
         for name in ("rounds", "log", "clients", "gauges", *AT_TIMES)
@@ -60,7 +61,8 @@ def together(scenario: Scenario, runs: Mapping[str, Run], replicate: int, progre
     most = tables["log"].lazy().group_by("client", day).len().select(pl.col("len").max()).collect().item()
     metrics |= {"jobs.left_out_share": float((taken == 0).mean()), "jobs.most_a_day": float(most or 0)}
     metrics |= _of_user(runs)
-    facts, ended_s = pl.concat([*of_each, facts_of(metrics, {})]), max(each.simulated_s for each in runs.values())
+    facts = pl.concat([*of_each, facts_of(metrics, {})])
+    ended_s = max(each.simulated_s for each in runs.values())
     return SharedRun(scenario=scenario, replicate=replicate, facts=facts, simulated_s=ended_s, jobs=runs, **tables)
 
 

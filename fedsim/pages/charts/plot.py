@@ -1,6 +1,6 @@
 """The two builders of charts: values along x as lines and dots, and named rows with intervals; each with its table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -257,8 +257,7 @@ def _name_points(axes: Axes, series: Sequence[Series]) -> None:
     joined = [np.where(apart, np.nan, at) for at, apart in lines]
     along = [at[:-1] + np.linspace(0, 1, 30)[:, None, None] * np.diff(at, axis=0) for at in joined]
     x, y = np.concatenate([*spots, *(each.reshape(-1, 2) for each in along)]).T
-    points = [zip(of.names, at, of.x, of.y, strict=False) for of, at in zip(series, spots, strict=True)]
-    for name, spot, place in ((cut(name, _POINT_NAME), spot, (x, y)) for of in points for name, spot, x, y in of):
+    for name, spot, place in (each for of, at in zip(series, spots, strict=True) for each in _named_points(of, at)):
         long, ahead = _LETTER * (len(name) + 2), bool(spot[0] > 0.6)
         sides = {True: (-0.03 - long, -9, "right"), False: (0.03, 9, "left"), None: (-long / 2, 0, "center")}
         for up, side in (*product((0, 1, -1), (ahead, not ahead)), (1.7, None), (-1.7, None)):
@@ -272,6 +271,12 @@ def _name_points(axes: Axes, series: Sequence[Series]) -> None:
                 look: dict[str, Any] = {"color": marks.MUTED, "fontsize": matplotlib.rcParams["legend.fontsize"]}
                 look |= {"ha": sides[side][2], "va": "center", "textcoords": "offset points"}
                 axes.annotate(name, place, (sides[side][1], 8 * up), **look)
+
+
+def _named_points(series: Series, spots: Floats) -> Iterator[tuple[str, Floats, tuple[float, float]]]:
+    """Yield the names of points, and where these are on the axes and in the data."""
+    for name, spot, x, y in zip(series.names, spots, series.x, series.y, strict=False):
+        yield cut(name, _POINT_NAME), spot, (x, y)
 
 
 @dataclass(frozen=True, eq=False)
